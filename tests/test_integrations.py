@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from sidecar.file_scan.discovery import find_files
+from sidecar.file_scan.walk import AGENT_FILES, AGENT_FOLDERS
+
 ROOT = Path(__file__).parent.parent
 ACTION = yaml.safe_load((ROOT / "integrations" / "github-action" / "action.yml").read_text("utf-8"))
 HOOKS = {hook["id"]: hook for hook in yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text("utf-8"))}
@@ -30,10 +33,11 @@ def run_step(folder: Path, code: int, **inputs: str) -> tuple[int, list[str]]:
 def test_the_action_passes_its_inputs_and_the_exit_code(tmp_path: Path) -> None:
     """The file of results is there even if the step fails."""
     assert run_step(tmp_path, 0)[1] == ["scan", "--format", "sarif", "--fail-on", "block", "--agent-files", "."]
-    inputs = {"PATHS": "docs AGENTS.md", "AGENT_FILES": "false", "FAIL_ON": "hint", "CONFIG": "a b.yaml"}
+    inputs = {"PATHS": "docs\nAGENTS.md  a.md\n", "AGENT_FILES": "false", "FAIL_ON": "hint", "CONFIG": "a b.yaml"}
+    paths = ["docs", "AGENTS.md", "a.md"]
     code, arguments = run_step(tmp_path, 1, **inputs)
     assert code == 1
-    assert arguments == ["scan", "--format", "sarif", "--fail-on", "hint", "--config", "a b.yaml", "docs", "AGENTS.md"]
+    assert arguments == ["scan", "--format", "sarif", "--fail-on", "hint", "--config", "a b.yaml", *paths]
     assert (tmp_path / "prompt-sidecar.sarif").exists()
 
 
@@ -42,22 +46,25 @@ def test_no_input_is_part_of_a_script() -> None:
     assert all("${{" not in step.get("run", "") for step in ACTION["runs"]["steps"])
 
 
+AGENT_PATHS = [
+    *(name.replace("*", "style") for name in AGENT_FILES),
+    *(f"sub/{name.replace('*', 'style').upper()}" for name in AGENT_FILES),
+    *(f"{prefix}{name}/sub/deploy.py" for name in sorted(AGENT_FOLDERS) for prefix in ("", "sub/")),
+]
+
+
 @pytest.mark.parametrize(
-    ("path", "is_read"),
-    [
-        ("AGENTS.md", True),
-        ("sub/claude.md", True),
-        (".github/copilot-instructions.md", True),
-        (".mcp.json", True),
-        (".cursor/rules/style.mdc", True),
-        ("skills/pdf/fill.py", True),
-        (".cursorrules", True),
-        ("README.md", False),
-        ("src/main.py", False),
-        ("docs/agents.md.txt", False),
-    ],
+    "path",
+    [*AGENT_PATHS, "README.md", "src/main.py", "docs/agents.md.txt", "mcp-notes.json", "my-skills/a.md", "rules"],
 )
-def test_the_hook_takes_what_agents_read(path: str, is_read: bool) -> None:
+def test_the_hook_takes_what_agents_read(path: str, tmp_path: Path) -> None:
     """The same as `--agent-files`."""
-    assert bool(re.search(HOOKS["sidecar-scan"]["files"], path)) == is_read
-    assert {hook["entry"] for hook in HOOKS.values()} == {"sidecar scan --fail-on block"}
+    (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / path).touch()
+    is_read = bool(re.search(HOOKS["sidecar-scan"]["files"], path))
+    assert is_read == bool(find_files([tmp_path], agent_files=True)) == (path in AGENT_PATHS)
+
+
+def test_the_hooks_scan_with_the_defaults() -> None:
+    """An option that repeats one would be a second place to change."""
+    assert {hook["entry"] for hook in HOOKS.values()} == {"sidecar scan"}

@@ -12,11 +12,13 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import click
+from pydantic import TypeAdapter, ValidationError
 
 from sidecar.cli.admin import note, open_store
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.mcp_pins import pin_values, show_pins
 from sidecar.config import Settings
+from sidecar.config.mcp import ServerName
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import RequestError
 from sidecar.mcp.catalogue import Catalogue
@@ -30,7 +32,9 @@ from sidecar.storage import Store
 
 LAUNCHERS = frozenset("bun bunx deno docker node npx pipx podman pnpm python python3 uv uvx".split())  # noqa: SIM905
 """Programs whose first argument names the server."""
-_SUBCOMMANDS = frozenset({"dlx", "exec", "run", "tool"})
+_BEFORE_NAME = frozenset({"dlx", "exec", "run", "tool", "-i", "-m", "-y", "--rm", "--yes"})
+"""Subcommands of launchers, and options without a value: any other option may precede a secret."""
+_NAME = TypeAdapter(ServerName)
 _ODD = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -53,8 +57,19 @@ class WrapperGroup(click.Group):
         return super().resolve_command(ctx, args) if args[0] in self.commands else (run.name, run, args)
 
 
+def _check_name(_context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
+    try:
+        return name if name is None else _NAME.validate_python(name)
+    except ValidationError:
+        raise click.BadParameter(
+            f"{name!r} is no name of a server: up to 48 letters, digits, dots and hyphens, no sign first."
+        ) from None
+
+
 @click.group("mcp", cls=WrapperGroup, subcommand_metavar="[pins ... | -- SERVER [ARGS]...]")
-@click.option("--name", help="The name of the server in pins, logs and decisions [default: from its command]")
+@click.option(
+    "--name", callback=_check_name, help="Of the server in pins, logs and decisions [default: from its command]"
+)
 @CONFIG
 @click.pass_context
 def mcp(context: click.Context, name: str | None, config_file: Path | None) -> None:
@@ -73,13 +88,12 @@ async def _wrap(command: Sequence[str], name: str, config_file: Path | None) -> 
     server = await start(command)
     try:
         async with _scanner(settings, name) as scanner:
-            return await Wrapper(scanner, server, StandardInput(), Output()).run()
+            await Wrapper(scanner, server, StandardInput(), Output()).run()
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
     finally:
-        if server.stdin is not None:
-            server.stdin.close()
-        await stop(server)
+        code = await stop(server)
+    return code
 
 
 def _cancel_on_sigterm() -> None:
@@ -104,10 +118,11 @@ async def _scanner(settings: Settings, name: str) -> AsyncIterator[McpScanner]:
 
 
 def server_name(command: Sequence[str]) -> str:
-    """A name for a server: its program, or what a launcher such as npx starts; never another argument."""
-    program = PurePath(command[0]).name
-    words = [word for word in command[1:] if not word.startswith("-") and word not in _SUBCOMMANDS]
-    name = words[0] if program in LAUNCHERS and words else program
+    """A name for a server: its program, or what a launcher such as npx starts; never the value of an option."""
+    name = PurePath(command[0]).name
+    if name in LAUNCHERS:
+        word = next((word for word in command[1:] if word not in _BEFORE_NAME), "-")
+        name = name if word.startswith("-") else word
     return _ODD.sub("-", name.rpartition("/")[2]).strip("-.")[:48] or "server"
 
 

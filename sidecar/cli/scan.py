@@ -32,11 +32,15 @@ Format = Literal["text", "json", "sarif"]
 
 @click.command("scan")
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT | - | PATH...")
-@click.option("--system-prompt", help="The application's system prompt, to detect its extraction.")
-@click.option("--explain", is_flag=True, help="All findings, spans and layers.")
+@click.option("--system-prompt", help="The application's system prompt, to detect its extraction by a TEXT.")
+@click.option("--explain", is_flag=True, help="All findings, spans and layers of a TEXT.")
 @click.option("--format", "shape", type=click.Choice(["text", "json", "sarif"]), help="Of the results of files.")
 @click.option(
-    "--fail-on", type=click.Choice(["block", "hint"]), default="block", show_default=True, help="Exit code 1 from here."
+    "--fail-on",
+    type=click.Choice(["block", "hint"]),
+    default="block",
+    show_default=True,
+    help="Exit code 1 from here, for files.",
 )
 @click.option("--agent-files", is_flag=True, help="Of folders only what coding agents read: AGENTS.md, skills, rules.")
 @JSON
@@ -55,15 +59,40 @@ async def scan(
 
     An argument that is a file or a folder is a PATH. Exit code 0: allow, 1: block, 2: error.
 
+    Below a folder those that tools keep for themselves, such as .git, .venv and node_modules, are not scanned.
+
     2 also stands for a file that was not scanned: larger than limits.body_bytes or unreadable, a folder that cannot be
     listed, and, if it was named or is text that coding agents read, a binary, a pipe, a link to nothing or out of the
     folder. Other binaries and such links are skipped and named; they change no exit code.
     """
+    is_files = bool(shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])))
+    _refuse_unused(texts, shape, fail_on, as_json=as_json, is_files=is_files, **options)
     settings = load_settings(config_file)
-    if shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])):
+    if is_files:
         files = find_files(map(Path, texts), agent_files=agent_files)
         return await _scan_files(files, settings, shape or ("json" if as_json else "text"), fail_on)
     return await _scan_text(texts[0], settings, as_json=as_json, **options)
+
+
+def _refuse_unused(
+    texts: Sequence[str],
+    shape: Format | None,
+    fail_on: Level,
+    *,
+    as_json: bool,
+    is_files: bool,
+    explain: bool,
+    system_prompt: str | None,
+) -> None:
+    """Raise `UsageError` for an option that would change nothing: whoever gave it expects that it does."""
+    if is_files and "-" in texts:
+        raise click.UsageError('"-" is scanned alone, without --format and --agent-files.')
+    if is_files and (explain or system_prompt is not None):
+        raise click.UsageError("--explain and --system-prompt are for a TEXT, not for files.")
+    if not is_files and fail_on != "block":
+        raise click.UsageError("--fail-on is for files; a TEXT is blocked or allowed.")
+    if as_json and shape not in {None, "json"}:
+        raise click.UsageError(f"--json is --format json, not {shape}.")
 
 
 def _exists(text: str) -> bool:

@@ -34,6 +34,8 @@ _STRUCTURED = "structuredContent"
 _CLIENT_SOURCES = {
     "initialize": Source.APPLICATION,
     "resources/read": Source.MODEL,
+    "resources/subscribe": Source.MODEL,
+    "resources/unsubscribe": Source.MODEL,
     "roots/list": Source.APPLICATION,
     "sampling/createMessage": Source.MODEL,
     "tools/call": Source.MODEL,

@@ -34,7 +34,7 @@ def find_files(paths: Iterable[Path], *, agent_files: bool = False) -> list[Foun
     for path in paths:
         if path.is_dir():
             for file in walk(path):
-                if not agent_files or file.agent or file.path == path:
+                if not agent_files or file.agent or file.required:
                     files.setdefault(file.path, file)
         elif path.exists():
             files[path] = FoundFile(path, required=True)
@@ -74,4 +74,4 @@ def _content(path: Path, size: int) -> bytes | None:
 
 def is_error(found: FoundFile, problem: str) -> bool:
     """Whether a file that was not scanned is an error; of other files only binaries and special files are none."""
-    return found.required or found.failed or (found.problem is None and problem not in {BINARY, SPECIAL})
+    return found.required or (found.problem is None and problem not in {BINARY, SPECIAL})

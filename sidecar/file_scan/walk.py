@@ -12,6 +12,7 @@ from pathlib import Path
 SKIPPED_FOLDERS = frozenset(
     {".git", ".hg", ".mypy_cache", ".ruff_cache", ".svn", ".tox", ".venv", "__pycache__", "node_modules", "venv"}
 )
+"""What tools keep for themselves, at any depth; it is scanned where it is the folder that was named."""
 _AGENT_FILES = """
     agents.md agent.md agents.override.md claude.md claude.local.md gemini.md skill.md conventions.md .cursorrules
     .windsurfrules .clinerules .roorules .goosehints .rules copilot-instructions.md *.instructions.md *.prompt.md
@@ -35,15 +36,14 @@ TEXT_SUFFIXES = frozenset(_TEXT_SUFFIXES.split())
 class FoundFile:
     """A file to scan. `problem`: why it cannot be read.
 
-    `agent`: coding agents read it of their own accord. `required`: named, or text for agents: it has to be scanned.
-    `failed`: a folder that cannot be listed.
+    `agent`: coding agents read it of their own accord. `required`: it has to be scanned, since it was named, is text
+    for agents, or is a folder that cannot be listed, which may hide either.
     """
 
     path: Path
     agent: bool = False
     required: bool = False
     problem: str | None = None
-    failed: bool = False
 
 
 def walk(root: Path) -> list[FoundFile]:
@@ -84,7 +84,7 @@ class _Walk:
         try:
             entries = list(os.scandir(folder))
         except OSError as error:
-            yield FoundFile(folder, agent, problem=error.strerror or type(error).__name__, failed=True)
+            yield FoundFile(folder, agent, required=True, problem=error.strerror or type(error).__name__)
             return
         for entry in entries:
             yield from self._entry(entry, folder / entry.name, target / entry.name, agent)

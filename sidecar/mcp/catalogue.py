@@ -1,22 +1,23 @@
 """Pins the tools that a server lists, and finds what changes later: a tool that was harmless when it was approved.
 
 The first complete list of a server is pinned, page by page. A definition is everything that the server says about a
-tool, so a new description, schema or annotation is drift; so is a tool that comes later or is gone. A name that another
-server's tool has, too, is shadowed: a model that reads both may call the wrong one.
+tool but `_meta`, so a new description, schema or annotation is drift; so is a tool that comes later or is gone. A name
+that another server's tool has, too, is shadowed: a model that reads both may call the wrong one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 from sidecar.extraction.field_table import fold
 from sidecar.mcp.messages import shorten
 from sidecar.observability.metrics import MCP_DRIFT
-from sidecar.storage import Pin
+from sidecar.storage import Pin, Pins
 from sidecar.util import json, logs
 
 SHADOWED = "shadowed"
@@ -28,22 +29,6 @@ UNKNOWN_PAGE = ""
 MAX_SHOWN = 100
 """Characters of a name in logs and messages."""
 _log = logs.get("mcp")
-
-
-class PinStore(Protocol):
-    """The table of pinned tools (`sidecar.storage.Pins`)."""
-
-    async def query(self, server: str | None = None) -> list[Pin]:
-        """The tools of one server, or of all."""
-        ...
-
-    async def add(self, pins: list[Pin]) -> None:
-        """Store new tools."""
-        ...
-
-    async def see(self, server: str, latest: Mapping[str, str | None], at: datetime) -> None:
-        """Note the latest definitions of tools."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +48,7 @@ class Drift:
 class Catalogue:
     """The pinned tools of all servers. Every method may raise `StoreError`."""
 
-    def __init__(self, pins: PinStore) -> None:
+    def __init__(self, pins: Pins) -> None:
         self._pins = pins
         self._first_pages: dict[tuple[str, str], None] = {}
 
@@ -72,30 +57,29 @@ class Catalogue:
 
         `cursor`: that of the request. Drift is logged and counted when it is first seen.
         """
-        tools, now = _digests(result), datetime.now(UTC)
-        pins = {pin.tool: pin for pin in await self._pins.query(server)}
+        tools, now = await asyncio.to_thread(_digests, result), datetime.now(UTC)
+        stored_pins = await self._pins.query()
+        pins = {pin.tool: pin for pin in stored_pins if pin.server == server}
         is_first, following = self._continues(server, cursor) or not pins, result.get("nextCursor")
         if is_first:
             self._note_page(server, following)
         is_complete = not is_first and cursor is None and following is None
         latest = dict(tools) | ({tool: None for tool in pins if tool not in tools} if is_complete else {})
-        new = {tool: value for tool, value in tools.items() if tool not in pins}
-        stored = await self._store(server, _new_pins(server, new, now, is_first=is_first), MAX_TOOLS - len(pins))
+        new = _new_pins(server, {tool: tools[tool] for tool in tools if tool not in pins}, now, is_first=is_first)
+        stored = await self._store(server, new, MAX_TOOLS - len(pins))
         changed = {tool: value for tool, value in latest.items() if tool in pins and pins[tool].latest != value}
-        if changed:
-            await self._pins.see(server, changed, now)
-        drift = _shadowed(server, tools, await self._pins.query())
-        pins |= stored
-        drift += [Drift(tool, kind) for tool, value in latest.items() if (kind := _kind(pins.get(tool), value))]
+        await self._pins.see(server, changed, now)
+        seen = {tool: replace(pin, latest=latest.get(tool, pin.latest)) for tool, pin in (pins | stored).items()}
+        drift = _shadowed(tools, [pin for pin in stored_pins if pin.server != server])
+        drift += [Drift(tool, kind) for tool in latest if (kind := seen[tool].drift if tool in seen else "added")]
         self._report(server, [change for change in drift if change.tool in changed or change.tool in stored])
         return drift
 
     async def drift_of(self, server: str, tool: str) -> Drift | None:
         """The drift of one tool, as of the latest list."""
-        pins = {pin.tool: pin for pin in await self._pins.query(server)}
-        if (pin := pins.get(tool)) is None:
-            return Drift(tool, "added") if len(pins) >= MAX_TOOLS else None
-        return Drift(tool, pin.drift) if pin.drift else None
+        for pin in await self._pins.query(server, tool):
+            return Drift(tool, pin.drift) if pin.drift else None
+        return Drift(tool, "added") if len(await self._pins.query(server)) >= MAX_TOOLS else None
 
     async def _store(self, server: str, pins: list[Pin], room: int) -> dict[str, Pin]:
         """Store new pins as far as there is room; returns those."""
@@ -170,12 +154,7 @@ def _tools(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
 
 
-def _shadowed(server: str, tools: Iterable[str], pins: Iterable[Pin]) -> list[Drift]:
-    owners = {fold(pin.tool): pin.server for pin in pins if pin.server != server and pin.latest is not None}
+def _shadowed(tools: Iterable[str], pins: Iterable[Pin]) -> list[Drift]:
+    """The tools whose names are those of pins, which are of other servers."""
+    owners = {fold(pin.tool): pin.server for pin in pins if pin.latest is not None}
     return [Drift(tool, SHADOWED, owners[fold(tool)]) for tool in tools if fold(tool) in owners]
-
-
-def _kind(pin: Pin | None, latest: str | None) -> str | None:
-    if pin is None or pin.digest is None:
-        return None if latest is None else "added"
-    return None if pin.digest == latest else "removed" if latest is None else "changed"

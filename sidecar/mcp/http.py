@@ -8,9 +8,10 @@ the server's is answered to it with a POST of the same session.
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aiohttp import web
 from multidict import CIMultiDict
@@ -22,7 +23,7 @@ from sidecar.extraction import json_body
 from sidecar.limits import OverBudget
 from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.mcp.catalogue import Catalogue
-from sidecar.mcp.events import EventScanner, SendReply
+from sidecar.mcp.events import EventScanner
 from sidecar.mcp.refusals import UNSCANNED, Refusal, answer
 from sidecar.mcp.session import McpScanner, Session
 from sidecar.response_scan.sse import whole_events
@@ -161,7 +162,7 @@ class _Answer:
     ) -> None:
         self._limit = settings.limits.body_bytes
         self._route, self._session, self._request = route, session, request
-        self._context = ScanContext("", context.entrypoint, context.route, context.key, context.address)
+        self._context = replace(context, decision="")
 
     async def send(self, response: UpstreamResponse) -> web.StreamResponse:
         """Send it to the client."""
@@ -192,8 +193,10 @@ class _Answer:
 
     async def _check(self, body: bytes, response: UpstreamResponse) -> bytes:
         """The body to send: the same object, unless it is refused."""
+        coding, plain = response.headers.get("Content-Encoding"), body
         try:
-            plain = json_body.inflate(body, response.headers.get("Content-Encoding"), limit=self._limit)
+            if coding is not None:
+                plain = await asyncio.to_thread(json_body.inflate, body, coding, limit=self._limit)
         except BodyError as error:
             inspection = self._session.unreadable(body, error, self._context, from_server=True)
             return body if inspection.forward is body else inspection.forward or _nothing()
@@ -215,28 +218,24 @@ class _Answer:
                 async for event in scanner.events(chunk):
                     await with_timeout(WRITE_TIMEOUT, client.write(event))
         except (UpstreamError, TimeoutError) as error:
-            _log.warning("mcp_stream_cut", server=self._route.name, cause=type(error).__name__)
+            cause = error.detail if isinstance(error, UpstreamError) else "The client reads nothing."
+            _log.warning("mcp_stream_cut", server=self._route.name, cause=cause)
             self._request.protocol.force_close()
         except ConnectionError:
             _log.info("client_closed", server=self._route.name)
         return client
 
-    @property
-    def _reply(self) -> SendReply:
+    async def _reply(self, content: bytes) -> None:
         """Answer a request of the server that the client shall not see."""
-
-        async def send(content: bytes) -> None:
-            headers = upstream_headers(self._request.headers, decoded=True)
-            for name in ("Last-Event-ID", "Content-Length"):
-                headers.popall(name, None)
-            headers["Content-Type"], headers["Accept"] = "application/json", "application/json, text/event-stream"
-            try:
-                async with self._route.upstream.send(self._route.request("POST", headers, content)):
-                    return
-            except UpstreamError as error:
-                _log.warning("mcp_reply_failed", server=self._route.name, cause=error.detail)
-
-        return send
+        headers = upstream_headers(self._request.headers, decoded=True)
+        for name in ("Last-Event-ID", "Content-Length"):
+            headers.popall(name, None)
+        headers["Content-Type"], headers["Accept"] = "application/json", "application/json, text/event-stream"
+        try:
+            async with self._route.upstream.send(self._route.request("POST", headers, content)):
+                return
+        except UpstreamError as error:
+            _log.warning("mcp_reply_failed", server=self._route.name, cause=error.detail)
 
 
 def _answered(reply: bytes | None, decision: str) -> web.Response:

@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body
+from sidecar.storage import MAX_NAME
 from sidecar.util import json
 
 Message = dict[str, Any]
 MAX_PENDING = 10_000
 _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\\x00-\x1f]){0,200}"|-?\d{1,18})\s*[,}]')
 _ID_BYTES = 4096
-MAX_KEPT = 200
-"""Characters of a name or cursor that are kept, and that a pin holds."""
 _DIGEST = 64
 MAX_EXACT = 2**53
 """From here on not every integer has a float."""
@@ -82,7 +82,8 @@ def find_id(raw: bytes) -> object:
     """The id of a message that could not be parsed, from its beginning or its end; None if it is not found."""
     for part in (raw[:_ID_BYTES], raw[-_ID_BYTES:]):
         if match := _ID.search(part):
-            return json.loads(match[1])
+            with suppress(json.DecodeError):  # 007, or bytes that are not UTF-8
+                return json.loads(match[1])
     return None
 
 
@@ -108,10 +109,10 @@ class Request:
 
 
 def shorten(text: str) -> str:
-    """The text itself, or its beginning and its digest if it is too long to be kept."""
-    if len(text) <= MAX_KEPT:
+    """The text itself, or its beginning and its digest if it is longer than the store keeps a name."""
+    if len(text) <= MAX_NAME:
         return text
-    return f"{text[: MAX_KEPT - _DIGEST - 1]} {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
+    return f"{text[: MAX_NAME - _DIGEST - 1]} {hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 @dataclass(slots=True)
@@ -120,11 +121,12 @@ class Pending:
 
     requests: OrderedDict[bytes, Request] = field(default_factory=OrderedDict)
 
-    def add(self, message: Message) -> None:
-        """Remember a request."""
-        self.requests[_key(message["id"])] = Request.of(message)
+    def add(self, message: Message) -> Request:
+        """Remember a request; returns what is remembered of it."""
+        request = self.requests[_key(message["id"])] = Request.of(message)
         if len(self.requests) > MAX_PENDING:
             self.requests.popitem(last=False)
+        return request
 
     def take(self, message_id: object) -> Request | None:
         """The request of a response, which is then answered. Some clients take the ids 1 and "1" for each other."""

@@ -8,9 +8,11 @@ says so, a refused notification is dropped. What is not refused passes byte for 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, StoreError, Unavailable
+from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.mcp_fields import METHODS
 from sidecar.extraction.mcp_message import extract
 from sidecar.mcp.catalogue import UNKNOWN_PAGE, Catalogue, Drift
@@ -18,12 +20,12 @@ from sidecar.mcp.messages import Message, Packet, Pending, Request, encode, find
 from sidecar.mcp.refusals import PARSE_ERROR, UNSCANNED, Refusal, answer, drift_refusal, place_of
 from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanContext, ScanOutcome, ScanService
+from sidecar.server.body import run_off_loop
 from sidecar.server.middleware import new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.types import Action, LayerName, ScanRequest, Segment, Verdict
 from sidecar.util import logs
 
-ENTRYPOINT = "mcp"
 _log = logs.get("mcp")
 
 
@@ -61,7 +63,7 @@ class Session:
         `whole`: a batch passes or is refused as a whole, where all its answers have to come together.
         """
         try:
-            packet = parse(raw, depth=self._settings.limits.depth)
+            packet = await run_off_loop(raw, partial(parse, raw, depth=self._settings.limits.depth))
         except BodyError as error:
             return self.unreadable(raw, error, context, from_server=from_server)
         return await self._packet(raw, packet, context, from_server=from_server, whole=whole)
@@ -96,7 +98,7 @@ class Session:
         requests = [self._request_of(message, from_server=from_server) for message in packet.messages]
         refusals = []
         for message, request in zip(packet.messages, requests, strict=True):
-            refusals.append(await self._refusal(message, request, context, from_server=from_server))
+            refusals.append(await self._refusal(raw, message, request, context, from_server=from_server))
             context = replace(context, decision="")
         first = next((refusal for refusal in refusals if refusal is not None), None)
         if first is None:
@@ -117,24 +119,24 @@ class Session:
     def _request_of(self, message: Message, *, from_server: bool) -> Request | None:
         """The request that a message is, or answers."""
         if is_request(message):
-            self._pending[from_server].add(message)
-            return Request.of(message)
+            return self._pending[from_server].add(message)
         return self._pending[not from_server].take(message["id"]) if is_response(message) else None
 
     async def _refusal(
-        self, message: Message, request: Request | None, context: ScanContext, *, from_server: bool
+        self, raw: bytes, message: Message, request: Request | None, context: ScanContext, *, from_server: bool
     ) -> Refusal | None:
-        """Why a message does not pass; None if it does."""
+        """Why a message does not pass; None if it does. `raw`: the bytes that hold it."""
         method = request.method if request else str(message["method"]) if "method" in message else None
         context = replace(
             context,
             decision=context.decision or new_decision_id(),
-            entrypoint=ENTRYPOINT,
             route=f"{context.route}/{method if method in METHODS else 'other'}",
         )
         try:
             self._scans.admit()
-            refusal = await self._scan(message, request, method, context, from_server=from_server)
+            read = partial(extract, message, from_server=from_server, method=method)
+            extraction = await run_off_loop(raw, read)
+            refusal = await self._scan(extraction, message, request, method, context, from_server=from_server)
         except RequestError as error:
             refusal = self._failure(error, context)
         if refusal is None and not self._scans.monitors(context.key):
@@ -144,9 +146,15 @@ class Session:
         return refusal
 
     async def _scan(
-        self, message: Message, request: Request | None, method: str | None, context: ScanContext, *, from_server: bool
+        self,
+        extraction: Extraction,
+        message: Message,
+        request: Request | None,
+        method: str | None,
+        context: ScanContext,
+        *,
+        from_server: bool,
     ) -> Refusal | None:
-        extraction = extract(message, from_server=from_server, method=method)
         scan_input = self._selector.select(extraction)
         kinds = tuple(dict.fromkeys(part.kind for part in extraction.unscannable))
         if not scan_input.request.segments and not kinds:
@@ -190,7 +198,7 @@ class Session:
 
     def _record_failure(self, context: ScanContext, cause: str) -> str:
         """Record a refusal without a scan; returns the id of the decision."""
-        context = replace(context, decision=context.decision or new_decision_id(), entrypoint=ENTRYPOINT)
+        context = replace(context, decision=context.decision or new_decision_id())
         verdict = Verdict(0.0, Action.BLOCK, (), 0, LayerName.RULES, failure=cause)
         self._scans.record(context, ScanOutcome(verdict, "block"), 200)
         return context.decision

@@ -3,7 +3,7 @@
 The wrapper is what the client starts; it starts the server. Messages of one direction are scanned in their order, so a
 notification never overtakes a result. A server that reads nothing is still read: answers to its refused requests wait
 in a queue. Standard error is the server's own. When the client closes its end the server is asked to end: first by the
-end of its input, then by SIGTERM, then by SIGKILL.
+end of its input, then by SIGTERM, then by SIGKILL (`stop`).
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class Wrapper:
         self._server_name = scanner.server
         self._replies: asyncio.Queue[bytes] = asyncio.Queue(MAX_REPLIES)
 
-    async def run(self) -> int:
-        """Relay until one side ends; returns the exit code of the server."""
+    async def run(self) -> None:
+        """Relay until one side ends."""
         tasks = Background()
         to_server, to_client = tasks.spawn(self._to_server()), tasks.spawn(self._to_client())
         tasks.spawn(self._answer_server())
@@ -173,15 +173,12 @@ class Wrapper:
                 await self._end(to_client)
         finally:
             await tasks.close()
-            await stop(self._server)
-        return self._server.returncode or 0
 
     async def _to_server(self) -> None:
-        assert self._server.stdin is not None  # noqa: S101 - a pipe was asked for
         with suppress(OSError):
             async for line in read_lines(self._reader, self._max_bytes):
                 await self._relay(line, from_server=False)
-        self._server.stdin.close()
+        _end_input(self._server)
 
     async def _to_client(self) -> None:
         assert self._server.stdout is not None  # noqa: S101 - a pipe was asked for
@@ -230,8 +227,14 @@ class Wrapper:
                 await asyncio.shield(to_client)
 
 
-async def stop(server: Process) -> None:
-    """Wait for the server to end, and make it if it does not."""
+def _end_input(server: Process) -> None:
+    if server.stdin is not None:
+        server.stdin.close()
+
+
+async def stop(server: Process) -> int:
+    """Wait for the server to end, and make it if it does not; returns its exit code, as a shell would give it."""
+    _end_input(server)
     for signal in (None, server.terminate, server.kill):
         with suppress(ProcessLookupError):
             if signal is not None:
@@ -240,4 +243,6 @@ async def stop(server: Process) -> None:
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE_SECONDS):
                 await server.wait()
-                return
+                break
+    code = server.returncode or 0
+    return code if code >= 0 else 128 - code  # -15: ended by SIGTERM

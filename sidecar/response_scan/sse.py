@@ -75,7 +75,7 @@ async def whole_events(chunks: AsyncIterator[bytes], max_bytes: int | None = Non
             del buffer[:end]
         if len(buffer) > (max_bytes or EVENT_BYTES):
             if max_bytes:
-                raise UpstreamError("The upstream sent an event that is too large (answers.body_bytes).")
+                raise UpstreamError(f"The upstream sent an event of more than {max_bytes} bytes.")
             yield bytes(buffer[:-_LONGEST_END])  # the tail may be the first half of an event end
             del buffer[:-_LONGEST_END]
     if buffer:

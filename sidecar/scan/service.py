@@ -27,9 +27,9 @@ NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """Client and route of a scan. `decision`: its id; `entrypoint`: `inline`, `api`, `compat` or `answer`.
+    """Client and route of a scan. `decision`: its id; `address`: of a client without a key.
 
-    `address`: of a client without a key.
+    `entrypoint`: `inline`, `api`, `compat`, `mcp`, `cli`, or `answer` for a response of the model.
     """
 
     decision: str

@@ -11,9 +11,6 @@ from sqlalchemy import bindparam, delete, select, update
 from sidecar.storage.database import Database
 from sidecar.storage.schema import mcp_pins as table
 
-MAX_PINS = 10_000
-"""Rows that are read at once: far more tools than any client offers a model."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -40,11 +37,13 @@ class Pins:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def query(self, server: str | None = None) -> list[Pin]:
-        """The tools of one server, or of all, by name."""
-        rows = select(table).order_by(table.c.server, table.c.tool).limit(MAX_PINS)
+    async def query(self, server: str | None = None, tool: str | None = None) -> list[Pin]:
+        """The tools of one server, or of all, by name; or one tool."""
+        rows = select(table).order_by(table.c.server, table.c.tool)
         if server is not None:
             rows = rows.where(table.c.server == server)
+        if tool is not None:
+            rows = rows.where(table.c.tool == tool)
         async with self._database.read() as connection:
             return [Pin(**row) for row in (await connection.execute(rows)).mappings()]
 

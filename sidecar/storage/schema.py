@@ -71,11 +71,10 @@ class Bounded(TypeDecorator[str]):
 
 metadata = MetaData()
 
-
 MAX_RULE_CHANGES = 2_000
+"""Characters of the rule changes of a key."""
 MAX_LINEAGE = 400
 """Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
-"""Characters of the rule changes of a key."""
 
 
 def _text(name: str, length: int, **options: Any) -> Column[str]:

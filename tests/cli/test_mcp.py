@@ -97,6 +97,13 @@ async def test_drift_is_accepted_and_servers_are_forgotten(folder: Path) -> None
     await store.close()
 
 
+def test_a_name_that_is_none_is_a_clear_error(folder: Path) -> None:
+    """The names are those of `mcp.servers`."""
+    for name in ("", "my notes", "n" * 49, "-x"):
+        done = command(folder, f"--name={name}", "--", sys.executable, str(TINY))
+        assert (done.returncode, "is no name of a server" in " ".join(done.stderr.split())) == (2, True), name
+
+
 def test_what_cannot_be_started_is_a_clear_error(folder: Path) -> None:
     """No traceback, exit code 2."""
     done = command(folder, "--", "no-such-program", "-y")
@@ -114,6 +121,11 @@ def test_what_cannot_be_started_is_a_clear_error(folder: Path) -> None:
         ("python /srv/my_server.py --token secret", "my-server.py"),
         ("/usr/local/bin/notes-server --token secret", "notes-server"),
         ("docker run -i --rm mcp/time", "time"),
+        ("docker run -i --rm -e GITHUB_TOKEN=ghp_abc ghcr.io/github/github-mcp-server", "docker"),
+        ("docker run --env-file /home/ada/.env mcp/time", "docker"),
+        ("uvx --index-url https://ada:secret@pypi.example/simple mcp-server-git", "uvx"),
+        ("npx --yes --registry=https://npm.example server-memory", "npx"),
+        ("/usr/bin/python3 -m mcp_server_time --local-timezone Europe/Berlin", "mcp-server-time"),
         ("node", "node"),
     ],
 )

@@ -23,6 +23,7 @@ DEFINED = {
     "sampling/createMessage": r"params\.tools",
 }
 CLIENT = {"tools/call": "model", "resources/read": "model", "sampling/createMessage": "model"}
+CLIENT |= {"resources/subscribe": "model", "resources/unsubscribe": "model"}
 CLIENT |= {"initialize": "application", "roots/list": "application"}
 
 

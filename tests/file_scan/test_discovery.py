@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sidecar.errors import ConfigError
 from sidecar.file_scan.discovery import BINARY, SPECIAL, find_files, is_error, path_name, read_file
-from sidecar.file_scan.walk import FoundFile
+from sidecar.file_scan.walk import SKIPPED_FOLDERS, FoundFile
 
 
 @pytest.fixture
@@ -72,7 +73,33 @@ def test_binaries_of_a_folder_are_no_error_unless_they_had_to_be_scanned() -> No
     assert all(is_error(FoundFile(path, required=True), problem) for problem in (BINARY, SPECIAL))
     assert is_error(FoundFile(path), "larger than 5 bytes")
     assert not is_error(FoundFile(path, problem="link to nothing"), "link to nothing")
-    assert is_error(FoundFile(path, problem="Permission denied", failed=True), "Permission denied")
+    assert is_error(FoundFile(path, required=True, problem="Permission denied"), "Permission denied")
+
+
+@pytest.mark.parametrize("name", ["src", ".claude", "."])
+def test_a_folder_that_cannot_be_listed_is_an_error_everywhere(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold what agents read, whether it is a folder of agents or not."""
+    (folder / ".claude").mkdir()
+    locked, scandir = (folder / name).resolve(), os.scandir
+
+    def refuse(path: Path) -> Any:
+        if Path(path).resolve() == locked:
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr("sidecar.file_scan.walk.os.scandir", refuse)
+    for agent_files in (True, False):
+        (failed,) = [file for file in find_files([folder], agent_files=agent_files) if file.problem]
+        assert (failed.path.resolve(), is_error(failed, failed.problem or "")) == (locked, True)
+
+
+def test_skipped_folders_are_scanned_where_they_are_named(folder: Path) -> None:
+    """And the guide names all of them."""
+    assert [file.path.name for file in find_files([folder / "node_modules"])] == ["CLAUDE.md"]
+    guide = (Path(__file__).parents[2] / "docs" / "recipes" / "agent-files.md").read_text("utf-8")
+    assert not [name for name in SKIPPED_FOLDERS if f"`{name}`" not in guide]
 
 
 def test_the_name_of_a_path_is_unicode() -> None:

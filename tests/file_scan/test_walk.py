@@ -88,4 +88,4 @@ def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path, monkeypatch: py
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr("sidecar.file_scan.walk.os.scandir", refuse)
-    assert walk(tmp_path) == [FoundFile(tmp_path, problem="Permission denied", failed=True)]
+    assert walk(tmp_path) == [FoundFile(tmp_path, required=True, problem="Permission denied")]

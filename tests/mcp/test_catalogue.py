@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from sidecar.mcp.catalogue import MAX_TOOLS, Catalogue, Drift, digest, shadows
-from sidecar.storage import Store
+from sidecar.storage import Pin, Store
 
 
 @pytest.fixture
@@ -107,6 +107,24 @@ async def test_a_server_with_too_many_tools_hides_no_pin(store: Store) -> None:
     assert len(await store.pins.query("many")) == MAX_TOOLS
     assert await catalogue.drift_of("many", "t12000") == Drift("t12000", "added")
     assert await catalogue.observe("victim", page(tool("pay", "Other."))) == [Drift("pay", "changed")]
+
+
+async def test_a_call_reads_the_pin_of_its_tool_and_a_list_reads_all_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading those of all servers with every call would be as slow as there are tools."""
+    catalogue, query = Catalogue(store.pins), store.pins.query
+    await catalogue.observe("notes", page(tool("find")))
+    asked: list[tuple[str, ...]] = []
+
+    async def noting(*of: str) -> list[Pin]:
+        asked.append(of)
+        return await query(*of)
+
+    monkeypatch.setattr(store.pins, "query", noting)
+    await catalogue.drift_of("notes", "find")
+    await catalogue.observe("notes", page(tool("find", "Other.")))
+    assert asked == [("notes", "find"), ()]
 
 
 async def test_long_names_are_pinned_by_their_beginning_and_digest(store: Store) -> None:

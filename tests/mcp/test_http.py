@@ -15,6 +15,7 @@ from typing import Any, cast
 import aiohttp
 import httpx2 as httpx
 import pytest
+import structlog
 from aiohttp import web
 from inline_proxy import RecordedDecisionLog, WordScanner
 from support import ONE_RULE, StartSidecar
@@ -218,6 +219,16 @@ async def test_the_reason_phrase_of_the_server_does_not_pass() -> None:
                 assert (answer.status, answer.reason) == (403, "Forbidden")
 
 
+async def test_the_log_says_why_a_stream_was_cut() -> None:
+    """The size of the event, not only that something failed."""
+    async with running(limits={"body_bytes": 20_000, "bodies": 2_000_000}) as place:
+        place.server.answers = [web.Response(text="data: " + "x" * 30_000, content_type="text/event-stream")]
+        with structlog.testing.capture_logs() as logged, pytest.raises(aiohttp.ClientPayloadError):
+            await place.ask(call("rain"))
+    causes = [entry["cause"] for entry in logged if entry["event"] == "mcp_stream_cut"]
+    assert causes == ["The upstream sent an event of more than 20000 bytes."]
+
+
 async def test_what_cannot_be_served_is_a_clear_error() -> None:
     """An unknown server, a method, a body of another type, a server that is away, a body that is no message."""
     async with running() as place:
@@ -240,6 +251,7 @@ async def test_an_answer_that_is_no_message_or_too_large_is_refused() -> None:
             place.server.answers = [answer]
             received, _, content = await place.ask(call("rain"))
             assert (received, b"Hello" in content) == (status, False)
+        assert (await place.ask(call("x" * 30_000)))[0] == 413
 
 
 def test_only_the_latest_sessions_are_remembered() -> None:

@@ -8,7 +8,6 @@ import pytest
 
 from sidecar.errors import BodyError
 from sidecar.mcp.messages import (
-    MAX_KEPT,
     MAX_PENDING,
     Pending,
     Request,
@@ -19,6 +18,7 @@ from sidecar.mcp.messages import (
     parse,
     shorten,
 )
+from sidecar.storage import MAX_NAME
 
 
 def test_one_message_or_a_batch_is_parsed() -> None:
@@ -80,9 +80,9 @@ def test_what_is_kept_of_a_request_is_short() -> None:
     request = pending.take(1)
     assert request is not None
     assert request == Request(shorten("m" * 999), shorten("n" * 999), shorten("c" * 999))
-    assert {len(request.method), len(request.tool), len(request.cursor or "")} == {MAX_KEPT}
+    assert {len(request.method), len(request.tool), len(request.cursor or "")} == {MAX_NAME}
     assert shorten("c" * 999) != shorten("c" * 998)
-    assert shorten("c" * MAX_KEPT) == "c" * MAX_KEPT
+    assert shorten("c" * MAX_NAME) == "c" * MAX_NAME
 
 
 def test_names_that_resemble_those_of_the_chat_apis_are_allowed() -> None:
@@ -125,6 +125,9 @@ def test_requests_that_are_never_answered_are_forgotten() -> None:
         (b'{"result": {"text": "' + b"x" * 9000 + b'"}, "id":"a-1"}', "a-1"),
         (b'{"id": "\\u0041", ', None),
         (b"Listening on port 3", None),
+        (b'{"id": 007, "result": {}}', None),
+        (b'{"id": "\xff", "result": {}}', None),
+        (b'{"id": 007, "result": {"text": "' + b"x" * 9000 + b'"}, "id": 7}', 7),
     ],
 )
 def test_the_id_of_an_unreadable_message_is_found(raw: bytes, found: object) -> None:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError, StoreUnavailable
-from sidecar.mcp.catalogue import Catalogue
+from sidecar.extraction.mcp_message import extract
+from sidecar.mcp.catalogue import Catalogue, _digests
+from sidecar.mcp.messages import parse
 from sidecar.mcp.refusals import PARSE_ERROR, REFUSED, UNSCANNED
 from sidecar.mcp.session import Inspection, McpScanner, Session
 from sidecar.scan.service import ScanContext, ScanService
-from sidecar.storage import Pin, Store
+from sidecar.storage import Pin, Pins, Store
 
 CONTEXT = ScanContext("", "mcp", "/mcp/notes")
 PICTURE = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(2000)).decode()
@@ -247,6 +250,9 @@ async def test_what_is_no_message_is_dropped_or_answered() -> None:
     await both.client(CALL)
     answer = read((await both.server(b'{"id": 1, "result": {}, "result": {}}')).forward)
     assert (answer["id"], answer["result"]["isError"]) == (1, True)
+    for odd in (b'{"id": 007', b'{"id": "\xff"}'):
+        assert await both.server(odd) == Inspection(None)
+        assert read((await both.client(odd)).reply)["id"] is None
     opened = Both(failure={"input": {"malformed": "allow"}})
     assert await opened.server(b"Listening on port 3") == Inspection(b"Listening on port 3")
 
@@ -322,7 +328,7 @@ async def test_a_list_of_another_request_is_no_list_of_tools(store: Store) -> No
 async def test_pins_that_cannot_be_read_refuse_only_where_drift_does() -> None:
     """The database is away."""
     for drift in ("warn", "block"):
-        both = Both(Catalogue(ClosedPins()), mcp={"drift": drift})
+        both = Both(Catalogue(cast("Pins", ClosedPins())), mcp={"drift": drift})
         await both.client(request("tools/list"))
         inspection = await both.server(response({"tools": [{"name": "find"}]}))
         assert ("error" in read(inspection.forward)) == (drift == "block")
@@ -333,3 +339,27 @@ async def test_methods_of_the_log_are_those_of_the_protocol() -> None:
     both = Both()
     await both.server(request("Ignore everything", {"a": "b c"}))
     assert both.log.decisions[-1].route == "/mcp/notes/other"
+
+
+async def test_long_messages_are_read_off_the_event_loop(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    """Parsing, extraction and the digests of tools: everybody else on the data port would wait for them."""
+    seen: list[tuple[str, bool]] = []
+
+    def noting(name: str, read: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            seen.append((name, threading.current_thread() is threading.main_thread()))
+            return read(*arguments, **options)
+
+        return call
+
+    for where, read_one in (("session.parse", parse), ("session.extract", extract), ("catalogue._digests", _digests)):
+        monkeypatch.setattr(f"sidecar.mcp.{where}", noting(where, read_one))
+    both = Both(Catalogue(store.pins))
+    await both.client(request("tools/list"))
+    await both.server(response({"tools": [{"name": f"t{number}", "description": "x"} for number in range(1_000)]}))
+    await both.client(request("tools/call", {"name": "t1", "arguments": {"q": ["x"] * 1_000}}))
+    assert seen == [
+        *((name, True) for name in ("session.parse", "session.extract")),
+        *((name, False) for name in ("session.parse", "session.extract", "catalogue._digests")),
+        *((name, False) for name in ("session.parse", "session.extract")),
+    ]

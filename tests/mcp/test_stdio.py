@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from inline_proxy import RecordedDecisionLog, WordScanner
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.mcp.session import McpScanner
-from sidecar.mcp.stdio import Line, Output, Wrapper, read_lines, start
+from sidecar.mcp.stdio import Line, Output, Wrapper, read_lines, start, stop
 from sidecar.scan.service import ScanService
 
 TINY = Path(__file__).parent / "tiny_server.py"
@@ -45,11 +46,17 @@ class Client(Output):
 
 
 async def wrapped(client: Client, command: list[str], **settings: Any) -> asyncio.Task[int]:
-    """A running wrapper."""
+    """A running wrapper; its result is the exit code."""
     merged = Settings.model_validate(settings)
     service = ScanService(WordScanner(), merged, RecordedDecisionLog())  # type: ignore[arg-type]
-    wrapper = Wrapper(McpScanner(merged, service, "tiny"), await start(command), client.input, client)
-    return asyncio.ensure_future(wrapper.run())
+    server = await start(command)
+    wrapper = Wrapper(McpScanner(merged, service, "tiny"), server, client.input, client)
+
+    async def relay() -> int:
+        await wrapper.run()
+        return await stop(server)
+
+    return asyncio.ensure_future(relay())
 
 
 def call(number: int, tool: str = "echo", **arguments: str) -> dict[str, Any]:
@@ -112,6 +119,14 @@ async def test_a_server_that_ends_ends_the_wrapper_with_its_code() -> None:
         assert await running == 7
 
 
+async def test_a_server_that_a_signal_ended_has_the_code_of_a_shell() -> None:
+    """128 and the number of the signal, which no other program would give."""
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGKILL, 137)):
+        server = await start([sys.executable, "-c", "input()"])
+        server.send_signal(number)
+        assert await stop(server) == code
+
+
 @pytest.mark.slow
 async def test_a_server_that_does_not_end_is_ended() -> None:
     """First by the end of its input, then by signals."""
@@ -120,7 +135,7 @@ async def test_a_server_that_does_not_end_is_ended() -> None:
     running = await wrapped(client, [sys.executable, "-c", code])
     client.input.feed_eof()
     async with asyncio.timeout(40):
-        assert await running == -9
+        assert await running == 137
 
 
 async def test_a_server_that_reads_nothing_while_it_writes_is_read() -> None:

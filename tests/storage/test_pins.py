@@ -17,6 +17,15 @@ async def test_pins_are_listed_by_server_and_tool(store: Store) -> None:
         await store.pins.add(pins)
     assert await store.pins.query() == [other, *PINS]
     assert await store.pins.query("notes") == PINS
+    assert await store.pins.query("notes", "find") == PINS[1:]
+    assert await store.pins.query("mail", "find") == []
+
+
+async def test_no_pin_is_left_out(store: Store) -> None:
+    """However many there are: a server whose pins are not read would be pinned anew."""
+    pins = [Pin(f"s{number // 1_000:02}", f"t{number % 1_000:03}", "a", "a", NOW) for number in range(10_001)]
+    await store.pins.add(pins)
+    assert len(await store.pins.query()) == len(pins)
 
 
 async def test_drift_is_what_differs_from_the_pinned_definition(store: Store) -> None:
