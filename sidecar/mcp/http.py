@@ -86,7 +86,8 @@ class McpRoute:
     def __init__(self, name: str, server: McpServer, scanner: McpScanner) -> None:
         url = URL(server.url)
         self.name, self.path = name, url.raw_path or "/"
-        self.upstream = HttpUpstream(str(url.origin()), server, read_credential(server.api_key_file))
+        key = read_credential(server.api_key_file, f"mcp.servers.{name}.api_key_file")
+        self.upstream = HttpUpstream(str(url.origin()), server, key)
         self.sessions = Sessions(scanner, OrderedDict())
 
     def request(
@@ -161,7 +162,7 @@ class _Answer:
     ) -> None:
         self._limit = settings.limits.body_bytes
         self._route, self._session, self._request = route, session, request
-        self._context = ScanContext("", context.entrypoint, context.route, context.key, context.address)
+        self._context = ScanContext("", context.entrypoint, context.route, context.key, context.address, context.client)
 
     async def send(self, response: UpstreamResponse) -> web.StreamResponse:
         """Send it to the client."""
