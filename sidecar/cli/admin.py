@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,8 @@ from typing import Literal
 import click
 
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, Duration, async_command, load_settings
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
+from sidecar.cli.decision_tables import show_decision
 from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
@@ -111,6 +113,25 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
         await note(store, "log_exported", form)
         async for piece in export(store.decisions, form, criteria):
             click.echo(piece, nl=False)
+    return 0
+
+
+@admin.command("decision")
+@click.argument("decision_id", metavar="ID")
+@click.option("--text", is_flag=True, help="Show what the log holds of the prompt, too. It is untrusted input.")
+@JSON
+@CONFIG
+@async_command
+async def decision(decision_id: str, text: bool, as_json: bool, config_file: Path | None) -> int:
+    """Show one decision of the scan log; ID is that of the message to the client and of x-sidecar-decision."""
+    async with open_store(config_file) as (store, _):
+        row = await store.decisions.get(decision_id.strip())
+    if row is None:
+        raise RequestError(f"There is no decision {decision_id!r}; it may be older than the retention (log.retention).")
+    if as_json:
+        emit(asdict(row if text else replace(row, text=None, reasoning=None)))
+    else:
+        show_decision(row, text=text)
     return 0
 
 

@@ -37,6 +37,8 @@ KEEP_SHARE = 0.9
 MIN_ROWS = 1_000
 """Rows that are kept however large the file is."""
 MAX_LOGGED_RULES = 5
+CLIENT_CHARS = 20
+"""Of the digest of an address: enough to tell clients apart."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
 _NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
@@ -139,6 +141,12 @@ class DecisionLog:
         if self._log_settings.prompts == "redacted":
             return redact(segments, verdict)
         return "\n".join(segment.text for segment in segments)
+
+    def client_for_log(self, address: str) -> str | None:
+        """What `log.client` stores: nothing, a short digest under the log's secret, or the address."""
+        if self._log_settings.client == "none" or not address:
+            return None
+        return address if self._log_settings.client == "address" else self.digest(address)[:CLIENT_CHARS]
 
     async def _write_when_due(self) -> None:
         try:

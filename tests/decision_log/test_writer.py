@@ -158,6 +158,22 @@ async def test_text_is_stored_as_configured_and_only_in_the_table(
     await store.close()
 
 
+@pytest.mark.parametrize("setting", ["none", "digest", "address"])
+async def test_the_client_is_named_as_configured(store: Store, capfd: pytest.CaptureFixture[str], setting: str) -> None:
+    """Not at all by default; as a digest that tells clients apart; or by its address, in row and line alike."""
+    logs.configure("json", "info")
+    decision_log = await running_log(store, **({} if setting == "none" else {"client": setting}))
+    named = [decision_log.client_for_log(address) for address in ("203.0.113.9", "203.0.113.9", "2001:db8::1", "")]
+    assert named[0] == named[1]
+    assert (len({*named}), named[3]) == (1 if setting == "none" else 3, None)
+    decision_log.record(decision(decision_log, client=named[0]))
+    await decision_log.close()
+    row = (await store.decisions.query())[0]
+    (line,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "decision_made" in line]
+    assert line.get("client") == row.client == named[0]
+    assert ("203.0.113.9" in repr((row, line))) is (setting == "address")
+
+
 async def test_hostile_decisions_are_written(store: Store) -> None:
     """A row that the database rejects would block all others, so there must be none."""
     decision_log = await running_log(store)
