@@ -15,7 +15,7 @@ import click
 from sidecar import config, evaluation
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.report_tables import show_comparison, show_errors, show_report
-from sidecar.cli.terminal import each
+from sidecar.cli.terminal import for_each
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, UnitScanner, comparison, judge_report
@@ -30,7 +30,7 @@ BEGINNING = 4096
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("eval")
+@click.command("eval", short_help="Measure detection on a labelled file.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE | diff A B", type=_OUT)
 @click.option("--label", type=click.Choice(["attack", "benign"]), help="For lines without a label, as in a .txt file.")
 @click.option("--layers", help="Comma-separated: rules,semantic,llm_judge [default: as configured]")
@@ -185,4 +185,4 @@ async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judge
         remaining -= judge_report.was_asked(outcome)
         return remaining <= 0
 
-    return await each("scanning", rows, scanner.outcome, concurrency, enough)
+    return await for_each("scanning", rows, scanner.outcome, concurrency, enough)

@@ -53,7 +53,12 @@ class WrapperGroup(click.Group):
         return super().resolve_command(ctx, args) if args[0] in self.commands else (run.name, run, args)
 
 
-@click.group("mcp", cls=WrapperGroup, subcommand_metavar="[pins ... | -- SERVER [ARGS]...]")
+@click.group(
+    "mcp",
+    short_help="Wrap an MCP server and scan its messages.",
+    cls=WrapperGroup,
+    subcommand_metavar="[pins ... | -- SERVER [ARGS]...]",
+)
 @click.option("--name", help="The name of the server in pins, logs and decisions [default: from its command]")
 @CONFIG
 @click.pass_context
@@ -111,12 +116,12 @@ def server_name(command: Sequence[str]) -> str:
     return _ODD.sub("-", name.rpartition("/")[2]).strip("-.")[:48] or "server"
 
 
-@mcp.group("pins")
+@mcp.group("pins", short_help="The pinned tools of MCP servers.")
 def pins() -> None:
     """The tools that MCP servers had when they were first listed, and what has changed."""
 
 
-@pins.command("list")
+@pins.command("list", short_help="List the pinned tools and what has changed.")
 @click.option("--drift", "only_drift", is_flag=True, help="Only what is not as it was pinned; exit code 1 if any.")
 @JSON
 @CONFIG

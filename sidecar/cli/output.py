@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -64,17 +64,25 @@ def _show_layers(verdict: Verdict) -> None:
 
 def show_keys(keys: Iterable[ApiKey], now: datetime) -> None:
     """All keys with their state; never a value."""
-    table = Table("id", "name", "state", "environment", "created", "expires", "last used", box=None, padding=(0, 1))
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for column in ("id", "name", "state", "environment", "created", "expires", "last used"):
+        table.add_column(column, no_wrap=column != "name", overflow="fold")
     for key in keys:
         state = str(key.state(now))
         colour = {"valid": "green", "revoked": "red"}.get(state, "yellow")
-        dates = (_day(key.created_at), _day(key.expires_at), _day(key.last_used_at))
+        dates = (_day(key.created_at), _end(key.expires_at, now), _day(key.last_used_at))
         table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, *dates)
     out.print(table)
 
 
 def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment else "-"
+
+
+def _end(moment: datetime | None, now: datetime) -> str:
+    """The day, and the time (UTC) where it is near: a rotated key may have minutes left."""
+    near = moment is not None and abs(moment - now) < timedelta(days=2)
+    return moment.strftime("%Y-%m-%d %H:%M") if moment and near else _day(moment)
 
 
 def progress_line(text: str, *, quiet: bool) -> None:
@@ -86,6 +94,7 @@ def progress_line(text: str, *, quiet: bool) -> None:
 def show_check(found: Mapping[str, Any]) -> None:
     """The result of `check`: rules, behaviour on failure, connections, warnings and coverage."""
     out.print(f"[green]ok[/]  {found['rules']} rules passed their self-tests, policy {found['revision']}")
+    out.print(f"settings: {found['settings']}", style="dim", markup=False)
     table = Table("situation", "policy", box=None, padding=(0, 2))
     for name, value in found["failure"].items():
         table.add_row(name, f"[{'green' if value in {'block', 'deny'} else 'yellow'}]{value}[/]")

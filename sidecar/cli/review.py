@@ -21,7 +21,7 @@ from rich.table import Table
 from sidecar import policy
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
-from sidecar.cli.terminal import each, plain
+from sidecar.cli.terminal import for_each, plain
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
@@ -82,7 +82,7 @@ class JudgeResult:
         }
 
 
-@click.command()
+@click.command(short_help="Ask the judge again about borderline decisions.")
 @click.option("--since", type=Duration(), default="7d", show_default=True, help="How far back in the scan log.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most decisions to review.")
 @click.option("--text", is_flag=True, help="Show the texts, too. They are untrusted input.")
@@ -150,7 +150,7 @@ async def _judge(settings: Settings, decisions: Sequence[DecisionRow]) -> list[J
     rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
     try:
-        return await each("asking the judge", decisions, lambda one: _ask(layer, one, settings), _workers(judge))
+        return await for_each("asking the judge", decisions, lambda one: _ask(layer, one, settings), _workers(judge))
     finally:
         await layer.close()
 

@@ -13,7 +13,7 @@ import click
 from sidecar.api.scan import explanation, scan_result
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
-from sidecar.cli.terminal import each, plain
+from sidecar.cli.terminal import for_each, plain
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.file_scan.discovery import TextFile, find_files, is_error, path_name, read_file
@@ -30,7 +30,7 @@ CONCURRENCY = 4
 Format = Literal["text", "json", "sarif"]
 
 
-@click.command("scan")
+@click.command("scan", short_help="Scan a text, or files and folders.")
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT | - | PATH...")
 @click.option("--system-prompt", help="The application's system prompt, to detect its extraction.")
 @click.option("--explain", is_flag=True, help="All findings, spans and layers.")
@@ -109,7 +109,7 @@ async def _scan_files(files: Sequence[FoundFile], settings: Settings, shape: For
 
 async def _results(files: Sequence[FoundFile], service: ScanService, settings: Settings) -> list[FileResult]:
     """A few at a time; the results are in the order of the files."""
-    return await each("scanning", files, lambda found: _result(found, service, settings), CONCURRENCY)
+    return await for_each("scanning", files, lambda found: _result(found, service, settings), CONCURRENCY)
 
 
 async def _result(found: FoundFile, service: ScanService, settings: Settings) -> FileResult:

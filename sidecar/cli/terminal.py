@@ -17,11 +17,11 @@ Result = TypeVar("Result")
 
 def plain(text: str, longest: int | None = None) -> str:
     """Safe on a terminal: control characters and markup are escaped. Longer text is cut, with an ellipsis."""
-    shown = text if longest is None or len(text) <= longest else text[:longest] + "…"
-    return escape("".join(char if char.isprintable() else ascii(char)[1:-1] for char in shown))
+    excerpt = text if longest is None or len(text) <= longest else text[:longest] + "…"
+    return escape("".join(char if char.isprintable() else ascii(char)[1:-1] for char in excerpt))
 
 
-async def each(
+async def for_each(
     title: str,
     items: Sequence[Item],
     action: Callable[[Item], Awaitable[Result]],

@@ -232,6 +232,8 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
         fields["model"] = "*"
     if row.findings and (deciding := dict.fromkeys(item["rule"] for item in row.findings if item["decides"])):
         fields["rules"] = " ".join(list(deciding)[:MAX_LOGGED_RULES])
+    if failures := [f"{layer['layer']}:{layer['failure']}" for layer in row.layers or () if layer["failure"]]:
+        fields["failed_layers"] = " ".join(failures)
     return fields
 
 

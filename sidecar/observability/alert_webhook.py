@@ -19,6 +19,7 @@ from sidecar.config.secret_files import problem, read_secret
 from sidecar.observability.metrics import ALERTS
 from sidecar.observability.watcher import Alert
 from sidecar.util import json, logs
+from sidecar.util.connections import describe_connection
 from sidecar.util.tasks import Background
 
 ATTEMPTS, FIRST_PAUSE, SECONDS = 4, 2.0, 10.0
@@ -76,7 +77,7 @@ class AlertWebhook:
             async with self._session.post(self._url, data=data, headers=headers, allow_redirects=False) as answer:
                 return None if answer.status < 300 else f"HTTP {answer.status}"
         except (ClientError, TimeoutError, OSError) as error:
-            return type(error).__name__
+            return describe_connection(error)
 
 
 def read_url(settings: config.Alerts) -> str:

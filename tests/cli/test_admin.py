@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import getpass
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -45,7 +46,8 @@ async def test_an_account_is_made_by_a_link(site: DashboardSite, tmp_path: Path)
     account = await site.store.admins.get("ops")
     assert account
     assert account.role is Role.VIEWER
-    assert (await site.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
+    event = (await site.store.audit.query(action="user_invited", actor="command line"))[0]
+    assert (event.target, event.address) == ("ops", f"user {getpass.getuser()}")
 
 
 async def test_a_password_is_reset_by_a_link(site: DashboardSite, tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def test_check_as_json_has_the_failure_policy_and_the_warnings(home: Path, tmp_p
     file = configured(tmp_path, mode="monitor", failure={"all": "allow"})
     answer = json.loads(sidecar(home, "check", "--config", file, "--json").stdout)
     assert (answer["ok"], answer["failure"]["failure.all"]) == (True, "allow")
+    assert str(file) in answer["settings"]
     words = " ".join(answer["warnings"])
     assert all(word in words for word in ("mode: monitor", "failure.all", "without `shipped`"))
 

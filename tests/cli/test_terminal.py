@@ -6,7 +6,7 @@ import asyncio
 
 from rich.text import Text
 
-from sidecar.cli.terminal import each, plain
+from sidecar.cli.terminal import for_each, plain
 
 
 def test_a_text_is_safe_on_a_terminal() -> None:
@@ -33,7 +33,7 @@ async def test_results_are_in_the_order_of_the_items() -> None:
         running -= 1
         return number * 2
 
-    assert await each("testing", range(6), slow, 3) == [0, 2, 4, 6, 8, 10]
+    assert await for_each("testing", range(6), slow, 3) == [0, 2, 4, 6, 8, 10]
     assert most == 3
 
 
@@ -43,4 +43,4 @@ async def test_work_ends_once_there_is_enough() -> None:
     async def same(number: int) -> int:
         return number
 
-    assert await each("testing", range(100), same, 1, lambda number: number >= 4) == [0, 1, 2, 3, 4]
+    assert await for_each("testing", range(100), same, 1, lambda number: number >= 4) == [0, 1, 2, 3, 4]

@@ -110,6 +110,7 @@ async def test_a_decision_becomes_a_row_a_line_and_metrics(store: Store, capfd: 
     assert [layer["layer"] for layer in row.layers] == ["rules", "semantic"]
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "decision_made" in line]
     assert [(line["id"], line["risk_score"], line["digest"]) for line in lines] == [("dec_0", 0.9, row.digest)]
+    assert lines[0]["failed_layers"] == "semantic:deadline"
     assert lines[0]["rules"].split() == list(dict.fromkeys(one["rule"] for one in row.findings if one["decides"]))
     assert sample("sidecar_decisions_total", door="api", action="block") == count_before + 1
     assert sample("sidecar_layer_failures_total", layer="semantic", cause="deadline") == failed + 1

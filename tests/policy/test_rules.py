@@ -139,7 +139,7 @@ def test_a_wrong_policy_says_where(tmp_path: Path, old: str, new: str, said: str
 
 
 def test_a_pattern_in_double_quotes_is_told_of(tmp_path: Path) -> None:
-    """There `\\b` is a backspace, which no text holds, so that none of the examples would match."""
+    r"""There `\b` is a backspace, which no text holds, so that none of the examples would match."""
     text = write(tmp_path, GOOD.replace("patterns:", 'patterns: ["\\bdrop"] #', 1))
     assert "T-1: a pattern holds a backspace: write patterns in single quotes" in problems(text)
 

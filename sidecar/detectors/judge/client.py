@@ -29,6 +29,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
 from sidecar.util.bulkhead import Bulkhead, BulkheadFull
+from sidecar.util.connections import describe_connection
 
 MAX_RESPONSE_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -166,7 +167,7 @@ class JudgeClient:
             async with self._open_session().get(url, headers=self._headers, allow_redirects=False) as reply:
                 return f"status_{reply.status}" if reply.status in DENIED else None
         except (aiohttp.ClientError, OSError) as error:
-            return type(error).__name__
+            return describe_connection(error)
 
     async def close(self) -> None:
         """Close the connections."""

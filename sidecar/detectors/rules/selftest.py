@@ -92,11 +92,11 @@ async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncItera
             for channel in rule.channels:
                 segment = Segment(line, SOURCE_OF[channel])
                 if await is_met(rule, layer, segment) is not expected:
-                    outcome = await _missed(rule, layer, segment) if expected else "is matched"
+                    outcome = await _weakness(rule, layer, segment) if expected else "is matched"
                     yield f"{rule.id}: {kind} {_short(line)} {outcome} ({channel})"
 
 
-async def _missed(rule: Rule, layer: Layer, segment: Segment) -> str:
+async def _weakness(rule: Rule, layer: Layer, segment: Segment) -> str:
     """How a line that should match does not: not at all, or with less weight than the rule's status has."""
     report = await layer.scan(ScanRequest((segment,)), ())
     score = max((finding.score for finding in report.findings if finding.rule == rule.id), default=None)
