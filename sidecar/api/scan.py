@@ -121,6 +121,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "view": finding.view,
         "decides": finding.decides,
         "hint": finding.hint,
+        "excepted": finding.excepted,
     }
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TypeVar, get_args
 
 from sidecar.config import Auth
-from sidecar.errors import ConfigError, NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
+from sidecar.config.secret_files import problem, read_secret_bytes
+from sidecar.errors import NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
 from sidecar.storage import MAX_NAME, MAX_RULE_CHANGES, ApiKey, KeyChanges, KeyOverrides, KeyState, Mode, Store
 from sidecar.util import logs
 from sidecar.util.bulkhead import Bulkhead
@@ -342,10 +343,7 @@ def read_pepper(path: Path | None) -> bytes | None:
     """The pepper of the keys. Raises `ConfigError` when the file cannot be used."""
     if path is None:
         return None
-    try:
-        pepper = path.read_bytes().strip()
-    except OSError as error:
-        raise ConfigError("auth.pepper_file cannot be read", [f"{path}: {error.strerror}"]) from None
+    pepper = read_secret_bytes(path, "auth.pepper_file")
     if len(pepper) < _MIN_PEPPER:
-        raise ConfigError("auth.pepper_file is too short", [f"{path}: at least {_MIN_PEPPER} bytes"])
+        raise problem("auth.pepper_file", path, f"must hold at least {_MIN_PEPPER} bytes")
     return pepper

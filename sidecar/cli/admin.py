@@ -5,8 +5,11 @@ Passwords are never arguments: creating or resetting an account prints a one-tim
 
 from __future__ import annotations
 
+import getpass
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -14,7 +17,8 @@ from typing import Literal
 import click
 
 from sidecar.cli import output
-from sidecar.cli.common import CONFIG, Duration, async_command, load_settings
+from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
+from sidecar.cli.decision_tables import show_decision
 from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
 from sidecar.dashboard import base_url, invite
@@ -25,7 +29,7 @@ from sidecar.util import logs
 ACTOR = "command line"
 
 
-@click.group()
+@click.group(short_help="Accounts of the dashboard, and the scan log.")
 def admin() -> None:
     """Accounts of the dashboard, and the scan log; works beside a running server on the same store."""
 
@@ -53,8 +57,16 @@ def _is_absent(url: str) -> bool:
 
 
 async def note(store: Store, action: str, target: str, detail: str = "") -> None:
-    """Write an action to the audit trail."""
-    await store.audit.add(Event(datetime.now(UTC), ACTOR, "", action, target, detail))
+    """Write an action to the audit trail, with the operating system's user in place of an address."""
+    await store.audit.add(Event(datetime.now(UTC), ACTOR, _user(), action, target, detail))
+
+
+def _user() -> str:
+    """A container's user may have no name."""
+    try:
+        return f"user {getpass.getuser()}"
+    except (OSError, KeyError):
+        return f"user {os.getuid()}"
 
 
 async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
@@ -74,7 +86,7 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     return 0
 
 
-@admin.command("create")
+@admin.command("create", short_help="Print a link that makes an account.")
 @click.argument("name")
 @click.option(
     "--role",
@@ -90,7 +102,7 @@ async def create(name: str, role: str, config_file: Path | None) -> int:
     return await _link(config_file, name, Role(role))
 
 
-@admin.command("reset-password")
+@admin.command("reset-password", short_help="Print a link that sets a new password.")
 @click.argument("name")
 @CONFIG
 @async_command
@@ -99,7 +111,7 @@ async def reset_password(name: str, config_file: Path | None) -> int:
     return await _link(config_file, name, None)
 
 
-@admin.command("export")
+@admin.command("export", short_help="Write the scan log to standard output.")
 @click.option("--format", "form", type=click.Choice(["csv", "jsonl"]), default="jsonl", show_default=True)
 @click.option("--since", "age", type=Duration(), help="Only decisions of this recent period, such as 7d [default: all]")
 @CONFIG
@@ -114,7 +126,26 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
     return 0
 
 
-@admin.command("purge")
+@admin.command("decision", short_help="Show one decision of the scan log.")
+@click.argument("decision_id", metavar="ID")
+@click.option("--text", is_flag=True, help="Show what the log holds of the prompt, too. It is untrusted input.")
+@JSON
+@CONFIG
+@async_command
+async def decision(decision_id: str, text: bool, as_json: bool, config_file: Path | None) -> int:
+    """Show one decision of the scan log; ID is that of the message to the client and of x-sidecar-decision."""
+    async with open_store(config_file) as (store, _):
+        row = await store.decisions.get(decision_id.strip())
+    if row is None:
+        raise RequestError(f"There is no decision {decision_id!r}; it may be older than the retention (log.retention).")
+    if as_json:
+        emit(asdict(row if text else replace(row, text=None, reasoning=None)))
+    else:
+        show_decision(row, text=text)
+    return 0
+
+
+@admin.command("purge", short_help="Delete old decisions from the scan log.")
 @click.option("--older-than", "age", type=Duration(), required=True, help="Delete decisions older than this: 30d.")
 @CONFIG
 @async_command

@@ -12,6 +12,7 @@ from sidecar import policy
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import run
+from sidecar.cli.greeting import settings_source
 from sidecar.cli.setting_warnings import exposures, unknown_rules, warnings
 from sidecar.config import Settings
 from sidecar.detectors.rules import selftest
@@ -24,7 +25,7 @@ from sidecar.scan.service import ScanService
 Shape = dict[str, Any]
 
 
-@click.command("check")
+@click.command("check", short_help="Validate settings and policies; start nothing.")
 @click.option(
     "--coverage",
     "covered",
@@ -77,6 +78,7 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
             "revision": built.policy.revision,
             "failure": dict(output.failure_lines(settings)),
             "warnings": warnings(settings) + exposures(settings) + unproved + mentions + unknown,
+            "settings": settings_source(config_file or Path("config.yaml")),
             "connections": tried,
             "coverage": coverage,
         }

@@ -25,7 +25,7 @@ _COLOURS = {"ok": "green", "skipped": "cyan", "warning": "yellow", "error": "red
 Report = list[tuple[str, "list[Finding]"]]
 
 
-@click.command("doctor")
+@click.command("doctor", short_help="Examine the pods of a file or of a namespace.")
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), required=False)
 @click.option("-n", "--namespace", help="The pods of this namespace, by kubectl.")
 @click.option("-l", "--selector", help="Only pods with these labels, such as app=shop,tier!=db.")

@@ -13,9 +13,9 @@ from typing import Any
 import click
 
 from sidecar import config, evaluation
-from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.report_tables import show_comparison, show_errors, show_report
+from sidecar.cli.terminal import for_each
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, UnitScanner, comparison, judge_report
@@ -30,7 +30,7 @@ BEGINNING = 4096
 _OUT = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command("eval")
+@click.command("eval", short_help="Measure detection on a labelled file.")
 @click.argument("files", nargs=-1, required=True, metavar="FILE | diff A B", type=_OUT)
 @click.option("--label", type=click.Choice(["attack", "benign"]), help="For lines without a label, as in a .txt file.")
 @click.option("--layers", help="Comma-separated: rules,semantic,llm_judge [default: as configured]")
@@ -178,20 +178,11 @@ def _choose(settings: Settings, layers: str | None) -> Settings:
 
 async def run(scanner: UnitScanner, rows: Sequence[Row], concurrency: int, judged: int | None = None) -> list[Outcome]:
     """Scan the rows, `concurrency` at a time; all, or until the judge was asked about `judged` of them."""
-    waiting = iter(enumerate(rows))
     remaining = math.inf if judged is None else judged
-    outcomes: dict[int, Outcome] = {}
-    with output.progress() as bar:
-        task = bar.add_task("scanning", total=len(rows))
 
-        async def work() -> None:
-            nonlocal remaining
-            for index, row in waiting:
-                outcomes[index] = await scanner.outcome(row)
-                bar.advance(task)
-                remaining -= judge_report.was_asked(outcomes[index])
-                if remaining <= 0:
-                    return
+    def enough(outcome: Outcome) -> bool:
+        nonlocal remaining
+        remaining -= judge_report.was_asked(outcome)
+        return remaining <= 0
 
-        await asyncio.gather(*(work() for _ in range(concurrency)))
-    return [outcomes[index] for index in sorted(outcomes)]
+    return await for_each("scanning", rows, scanner.outcome, concurrency, enough)

@@ -67,6 +67,7 @@ EXAMPLES = {
     "admin create": ("sidecar admin create ada", "sidecar admin create auditor --role viewer"),
     "admin reset-password": ("sidecar admin reset-password ada",),
     "admin export": ("sidecar admin export --format csv --since 30d > decisions.csv",),
+    "admin decision": ("sidecar admin decision dec_5f1c0a97e2b84d36c1a0f7e9d2",),
     "admin purge": ("sidecar admin purge --older-than 30d",),
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",

@@ -15,6 +15,7 @@ from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.evaluate import run
 from sidecar.cli.harden_tables import show_figures, show_rules
+from sidecar.cli.terminal import for_each
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.evaluation import Outcome, Row, UnitScanner
@@ -32,7 +33,7 @@ MIN_DEADLINE = 60.0
 """Seconds for one scan: a busy machine must not decide what gets through."""
 
 
-@click.command("harden")
+@click.command("harden", short_help="Disguise caught attacks until one gets through.")
 @click.argument("file", type=_FILE)
 @click.option(
     "--budget", type=click.IntRange(1), default=DEFAULT_BUDGET, show_default=True, help="Mutations of each attack."
@@ -127,18 +128,7 @@ async def _search(
 
 async def _attack(search: Search, outcomes: Sequence[Outcome], concurrency: int) -> list[Result]:
     """Search for each of these, `concurrency` at a time; the results are in their order."""
-    waiting = iter(enumerate(outcomes))
-    results: dict[int, Result] = {}
-    with output.progress() as bar:
-        task = bar.add_task("mutating", total=len(outcomes))
-
-        async def work() -> None:
-            for index, outcome in waiting:
-                results[index] = await search.attack(outcome)
-                bar.advance(task)
-
-        await asyncio.gather(*(work() for _ in range(concurrency)))
-    return [results[index] for index in sorted(results)]
+    return await for_each("mutating", outcomes, search.attack, concurrency)
 
 
 def _of_rules(proposals: Proposals) -> Figures:

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from sidecar.cli.output import out
+from sidecar.cli.terminal import plain
 
 LONGEST_TEXT = 70
 """Characters of a mutated text in the table; `--json` has more."""
@@ -37,7 +37,11 @@ def _table(classes: Mapping[str, Any]) -> Table:
     table = Table("class", "through", "of", "smallest change", "example", title="disguises")
     for name, figures in classes.items():
         through, smallest = figures["through"], figures["smallest"]
-        example = (f"{smallest['mutation']}, {smallest['change']:.0%}", shortened(smallest["text"])) if smallest else ()
+        example = (
+            (f"{smallest['mutation']}, {smallest['change']:.0%}", plain(smallest["text"], LONGEST_TEXT))
+            if smallest
+            else ()
+        )
         table.add_row(name, str(through["hits"]), str(through["of"]), *example)
     return table
 
@@ -61,11 +65,5 @@ def show_rules(figures: Mapping[str, Any], file: Path | None) -> None:
 def _rules_table(rules: Sequence[Mapping[str, Any]]) -> Table:
     table = Table("rule", "label", "finds", "title", title="proposed rules, status: test")
     for rule in rules:
-        table.add_row(rule["id"], rule["label"], str(rule["texts"]), shortened(rule["title"]))
+        table.add_row(rule["id"], rule["label"], str(rule["texts"]), plain(rule["title"], LONGEST_TEXT))
     return table
-
-
-def shortened(text: str) -> str:
-    """Safe on a terminal, and of limited length."""
-    safe = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text[: LONGEST_TEXT + 1])
-    return escape(safe if len(safe) <= LONGEST_TEXT else safe[:LONGEST_TEXT] + "…")

@@ -27,7 +27,7 @@ NONE = "none"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(short_help="Create, list, change, revoke and rotate API keys.")
 def keys() -> None:
     """Create, list, change, revoke and rotate API keys; works beside a running server on the same store."""
 
@@ -140,7 +140,7 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
     return 0
 
 
-@keys.command("change")
+@keys.command("change", short_help="Change the terms of a key.")
 @click.argument("key_id", metavar="ID", callback=_without_secret)
 @click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
 @_own_terms
@@ -159,7 +159,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
     return 0
 
 
-@keys.command("revoke")
+@keys.command("revoke", short_help="Revoke a key.")
 @click.argument("key_id", metavar="ID", callback=_without_secret)
 @CONFIG
 @async_command
@@ -172,7 +172,7 @@ async def revoke_key(key_id: str, config_file: Path | None) -> int:
     return 0
 
 
-@keys.command("rotate")
+@keys.command("rotate", short_help="Replace a key, with a grace period.")
 @click.argument("key_id", metavar="ID", callback=_without_secret)
 @click.option("--grace", type=Duration(), default="24h", show_default=True, help="How long the old key stays valid.")
 @JSON

@@ -79,7 +79,7 @@ def _injecting(command: Callable[..., Coroutine[Any, Any, int]]) -> Callable[...
     return packed
 
 
-@click.command("inject")
+@click.command("inject", short_help="Add the sidecar to Kubernetes manifests.")
 @_FILE_OPTION
 @_PATHS_OPTION
 @click.option("--reset", is_flag=True, help="Make an injected sidecar anew, without what was changed in it by hand.")
@@ -99,7 +99,7 @@ async def inject_command(options: Options, explicit: set[str], file: Any, paths:
     return _write(inject_all(_read(file), request))
 
 
-@click.command("uninject")
+@click.command("uninject", short_help="Remove the sidecar from Kubernetes manifests.")
 @_FILE_OPTION
 @_PATHS_OPTION
 @async_command
@@ -138,7 +138,7 @@ def _write(results: list[Result]) -> int:
     return 2 if any(result.state == "failed" for result in results) else 0
 
 
-@click.command("webhook")
+@click.command("webhook", short_help="Serve the mutating admission webhook.")
 @click.option("--cert", type=FILE, default=Path("/run/tls/tls.crt"), show_default=True, help="PEM; watched.")
 @click.option("--key", type=FILE, default=Path("/run/tls/tls.key"), show_default=True, help="PEM; watched.")
 @click.option("--host", default="0.0.0.0", show_default=True, help="Address to listen on.")  # noqa: S104
@@ -168,7 +168,7 @@ async def webhook_command(
     return 0
 
 
-@click.command("quit")
+@click.command("quit", short_help="Stop the sidecar in this pod, as a Job's last step.")
 @click.option("--url", default="http://127.0.0.1:8081", show_default=True, help="The admin port of the sidecar.")
 @async_command
 async def quit_command(url: str) -> int:

@@ -66,7 +66,12 @@ def _check_name(_context: click.Context, _option: click.Parameter, name: str | N
         ) from None
 
 
-@click.group("mcp", cls=WrapperGroup, subcommand_metavar="[pins ... | -- SERVER [ARGS]...]")
+@click.group(
+    "mcp",
+    short_help="Wrap an MCP server and scan its messages.",
+    cls=WrapperGroup,
+    subcommand_metavar="[pins ... | -- SERVER [ARGS]...]",
+)
 @click.option(
     "--name", callback=_check_name, help="Of the server in pins, logs and decisions [default: from its command]"
 )
@@ -126,12 +131,12 @@ def server_name(command: Sequence[str]) -> str:
     return _ODD.sub("-", name.rpartition("/")[2]).strip("-.")[:48] or "server"
 
 
-@mcp.group("pins")
+@mcp.group("pins", short_help="The pinned tools of MCP servers.")
 def pins() -> None:
     """The tools that MCP servers had when they were first listed, and what has changed."""
 
 
-@pins.command("list")
+@pins.command("list", short_help="List the pinned tools and what has changed.")
 @click.option("--drift", "only_drift", is_flag=True, help="Only what is not as it was pinned; exit code 1 if any.")
 @JSON
 @CONFIG

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from sidecar.cli import output
+from sidecar.cli.terminal import plain
 from sidecar.mcp.catalogue import shadows
 from sidecar.storage import Pin
 
@@ -41,11 +41,6 @@ def show_pins(values: Sequence[dict[str, Any]]) -> None:
     table = Table("server", "tool", "pinned", "drift", "also a tool of", box=None, padding=(0, 2))
     for value in values:
         drift = f"[{'yellow' if value['drift'] == 'removed' else 'red'}]{value['drift']}[/]" if value["drift"] else ""
-        server, tool = _plain(value["server"]), _plain(value["tool"])
-        table.add_row(server, tool, value["pinned_at"][:10], drift, _plain(", ".join(value["shadows"])))
+        server, tool = plain(value["server"], MAX_SHOWN), plain(value["tool"], MAX_SHOWN)
+        table.add_row(server, tool, value["pinned_at"][:10], drift, plain(", ".join(value["shadows"]), MAX_SHOWN))
     output.out.print(table)
-
-
-def _plain(text: str) -> str:
-    printable = "".join(char if char.isprintable() else "?" for char in text[:MAX_SHOWN])
-    return escape(printable)

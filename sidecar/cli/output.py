@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 from sidecar.types import Action, Finding, Verdict
@@ -20,19 +19,6 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def progress() -> Progress:
-    """A progress bar on standard error, so that standard output stays clean for pipes."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=err,
-    )
 
 
 def show_verdict(verdict: Verdict, policy: Policy, *, explain: bool) -> None:
@@ -78,17 +64,25 @@ def _show_layers(verdict: Verdict) -> None:
 
 def show_keys(keys: Iterable[ApiKey], now: datetime) -> None:
     """All keys with their state; never a value."""
-    table = Table("id", "name", "state", "environment", "created", "expires", "last used", box=None, padding=(0, 1))
+    table = Table(box=None, padding=(0, 1, 0, 0))
+    for column in ("id", "name", "state", "environment", "created", "expires", "last used"):
+        table.add_column(column, no_wrap=column != "name", overflow="fold")
     for key in keys:
         state = str(key.state(now))
         colour = {"valid": "green", "revoked": "red"}.get(state, "yellow")
-        dates = (_day(key.created_at), _day(key.expires_at), _day(key.last_used_at))
+        dates = (_day(key.created_at), _end(key.expires_at, now), _day(key.last_used_at))
         table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, *dates)
     out.print(table)
 
 
 def _day(moment: datetime | None) -> str:
     return moment.strftime("%Y-%m-%d") if moment else "-"
+
+
+def _end(moment: datetime | None, now: datetime) -> str:
+    """The day, and the time (UTC) where it is near: a rotated key may have minutes left."""
+    near = moment is not None and abs(moment - now) < timedelta(days=2)
+    return moment.strftime("%Y-%m-%d %H:%M") if moment and near else _day(moment)
 
 
 def progress_line(text: str, *, quiet: bool) -> None:
@@ -100,6 +94,7 @@ def progress_line(text: str, *, quiet: bool) -> None:
 def show_check(found: Mapping[str, Any]) -> None:
     """The result of `check`: rules, behaviour on failure, connections, warnings and coverage."""
     out.print(f"[green]ok[/]  {found['rules']} rules passed their self-tests, policy {found['revision']}")
+    out.print(f"settings: {found['settings']}", style="dim", markup=False)
     table = Table("situation", "policy", box=None, padding=(0, 2))
     for name, value in found["failure"].items():
         table.add_row(name, f"[{'green' if value in {'block', 'deny'} else 'yellow'}]{value}[/]")

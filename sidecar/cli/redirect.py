@@ -86,7 +86,7 @@ class _NetworkParameter(click.ParamType[Network]):
             self.fail(str(error), param, ctx)
 
 
-@click.command("redirect")
+@click.command("redirect", short_help="Redirect a pod's plain HTTP into the sidecar.")
 @CONFIG
 @click.option(
     "--uid",

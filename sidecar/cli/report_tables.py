@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from sidecar.cli.output import out
+from sidecar.cli.terminal import plain
 from sidecar.evaluation.comparison import SIDES
 from sidecar.evaluation.html_report import Wrong
 from sidecar.evaluation.judge_report import sentence
@@ -53,8 +54,7 @@ def show_errors(found: Iterable[Wrong] | None) -> None:
         return
     table = Table("id", "what", "score", "cause", "text", title="wrong units")
     for one in found:
-        text = "".join(char if char.isprintable() else ascii(char)[1:-1] for char in one.text)
-        table.add_row(escape(one.id), one.kind, f"{one.score:.4f}", escape(one.cause), escape(text[:LONGEST_TEXT]))
+        table.add_row(plain(one.id), one.kind, f"{one.score:.4f}", plain(one.cause), plain(one.text, LONGEST_TEXT))
     out.print(table if table.row_count else "no wrong unit")
 
 

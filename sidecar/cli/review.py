@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.markup import escape
 from rich.table import Table
 
 from sidecar import policy
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
+from sidecar.cli.terminal import for_each, plain
 from sidecar.config import JudgeLayer, Settings
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
@@ -82,7 +82,7 @@ class JudgeResult:
         }
 
 
-@click.command()
+@click.command(short_help="Ask the judge again about borderline decisions.")
 @click.option("--since", type=Duration(), default="7d", show_default=True, help="How far back in the scan log.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most decisions to review.")
 @click.option("--text", is_flag=True, help="Show the texts, too. They are untrusted input.")
@@ -149,21 +149,10 @@ async def _judge(settings: Settings, decisions: Sequence[DecisionRow]) -> list[J
     judge = judge_report.unmetered(settings.layers.llm_judge)
     rules = apply_switches(await asyncio.to_thread(policy.load, settings.policies), settings.rules).rules
     layer = LlmJudgeLayer(judge, rules, threshold=settings.scan.threshold)
-    pending = iter(decisions)
-    results: dict[str, JudgeResult] = {}
     try:
-        with output.progress() as bar:
-            task = bar.add_task("asking the judge", total=len(decisions))
-
-            async def work() -> None:
-                for decision in pending:
-                    results[decision.id] = await _ask(layer, decision, settings)
-                    bar.advance(task)
-
-            await asyncio.gather(*(work() for _ in range(_workers(judge))))
+        return await for_each("asking the judge", decisions, lambda one: _ask(layer, one, settings), _workers(judge))
     finally:
         await layer.close()
-    return [results[decision.id] for decision in decisions]
 
 
 def _workers(judge: JudgeLayer) -> int:
@@ -235,12 +224,6 @@ def _table(rows: Sequence[dict[str, Any]], *, text: bool) -> Table:
         colour = "red" if row["judge_recommends"] == Action.BLOCK else "green"
         now = f"[{colour}]{row['judge_recommends']}[/]"
         scores = f"{row['score']:.2f}", row["recommended"], f"{row['judge_score']:.2f}"
-        shown = [_plain(row["text"])] if text else []
-        table.add_row(row["decision"], *scores, now, _plain(row["reasoning"] or ""), *shown)
+        shown = [plain(row["text"], MAX_TEXT)] if text else []
+        table.add_row(row["decision"], *scores, now, plain(row["reasoning"] or "", MAX_TEXT), *shown)
     return table
-
-
-def _plain(text: str) -> str:
-    """Safe on a terminal, and of limited length."""
-    shown = "".join(char if char.isprintable() else " " for char in text[:MAX_TEXT])
-    return escape(shown + ("…" if len(text) > MAX_TEXT else ""))

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 import click
-from rich.markup import escape
 
 from sidecar.api.scan import explanation, scan_result
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
+from sidecar.cli.terminal import for_each, plain
 from sidecar.config import Settings
 from sidecar.errors import ConfigError
 from sidecar.file_scan.discovery import TextFile, find_files, is_error, path_name, read_file
@@ -30,7 +30,7 @@ CONCURRENCY = 4
 Format = Literal["text", "json", "sarif"]
 
 
-@click.command("scan")
+@click.command("scan", short_help="Scan a text, or files and folders.")
 @click.argument("texts", nargs=-1, required=True, metavar="TEXT | - | PATH...")
 @click.option("--system-prompt", help="The application's system prompt, to detect its extraction by a TEXT.")
 @click.option("--explain", is_flag=True, help="All findings, spans and layers of a TEXT.")
@@ -138,17 +138,7 @@ async def _scan_files(files: Sequence[FoundFile], settings: Settings, shape: For
 
 async def _results(files: Sequence[FoundFile], service: ScanService, settings: Settings) -> list[FileResult]:
     """A few at a time; the results are in the order of the files."""
-    waiting, results = iter(enumerate(files)), dict[int, FileResult]()
-    with output.progress() as bar:
-        task = bar.add_task("scanning", total=len(files))
-
-        async def work() -> None:
-            for index, found in waiting:
-                results[index] = await _result(found, service, settings)
-                bar.advance(task)
-
-        await asyncio.gather(*(work() for _ in range(CONCURRENCY)))
-    return [results[index] for index in sorted(results)]
+    return await for_each("scanning", files, lambda found: _result(found, service, settings), CONCURRENCY)
 
 
 async def _result(found: FoundFile, service: ScanService, settings: Settings) -> FileResult:
@@ -192,14 +182,14 @@ def _show(results: Sequence[FileResult], policy: Policy) -> None:
     """A line for each finding, as compilers write it; the text of a file is not quoted."""
     titles = {rule.id: rule.title for rule in policy.rules}
     for result in results:
-        name = escape("".join(char if char.isprintable() else "?" for char in str(result.path)))
+        name = plain(str(result.path))
         for place in result.places:
             colour = "red" if place.level == "block" else "yellow"
-            title = escape(titles.get(place.rule, place.label))
+            title = plain(titles.get(place.rule, place.label))
             place_name = f"{name}:{place.start.line}:{place.start.column}"
             output.out.print(f"{place_name}: [{colour}]{place.level}[/] {place.score:.2f} {place.rule} {title}")
         if result.problem:
-            output.err.print(f"{name}: not scanned: {escape(result.problem)}", style="red" if result.error else "dim")
+            output.err.print(f"{name}: not scanned: {plain(result.problem)}", style="red" if result.error else "dim")
     scanned = sum(result.problem is None for result in results)
     blocked = sum(result.reaches("block") for result in results)
     output.err.print(f"{scanned} files scanned, {blocked} to block, {len(results) - scanned} not scanned", style="dim")

@@ -24,7 +24,7 @@ from sidecar.util.shared_slots import SharedSlots
 from sidecar.util.signals import stop_on_signal
 
 
-@click.command()
+@click.command(short_help="Serve the scan API and the inline proxy.")
 @CONFIG
 @click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
 @click.option(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator, model_validator
@@ -11,6 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from sidecar.config.sections import Duration, Section
 
 AlertName = Literal["block_spike", "degraded", "fail_open", "budget_spent", "log_full"]
+ALERT_NAMES: tuple[AlertName, ...] = get_args(AlertName)
 
 
 def _http_address(value: str | None) -> str | None:
@@ -27,7 +28,7 @@ class Alerts(Section):
     url: str | None = None
     url_file: Path | None = None
     format: Literal["json", "slack"] = "json"
-    events: tuple[AlertName, ...] = ("block_spike", "degraded", "fail_open", "budget_spent", "log_full")
+    events: tuple[AlertName, ...] = ALERT_NAMES
     pause: Duration = Field(default=900.0, ge=1)
     interval: Duration = Field(default=10.0, ge=0.1)
     blocks: int = Field(default=20, ge=1)

@@ -242,6 +242,7 @@ class Log(Section):
     format: Literal["console", "json"] = "console"
     level: Literal["debug", "info", "warning", "error"] = "info"
     prompts: Literal["none", "redacted", "full"] = "none"
+    client: Literal["none", "digest", "address"] = "none"
     access: bool = False
     required: bool = False
     retention: Duration = 30 * 86400.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from sidecar.dashboard.exceptions import exceptable, suggestion
+from sidecar.dashboard.exceptions import exceptable, holds_whole_text, suggestion
 from sidecar.dashboard.forms import Form, refused
-from sidecar.dashboard.guard import Route, Visit, add_security_headers
+from sidecar.dashboard.guard import Route, Visit, add_security_headers, to
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.policy import Policy, Rule
 from sidecar.scan.exceptions import MAX_LIFETIME
@@ -20,7 +20,7 @@ from sidecar.types import Label, LayerName
 
 PAGE = 100
 ACTIONS = ("allow", "block", "monitor")
-FIELDS = ("since", "until", "key", "model", "label", "action", "layer")
+FIELDS = ("since", "until", "key", "client", "rule", "model", "label", "action", "layer")
 LIVE_SECONDS = 3
 
 
@@ -30,6 +30,8 @@ def read_filter(form: Form) -> Filter:
         since=form.moment("since"),
         until=form.moment("until"),
         key_id=form.text("key") or None,
+        client=form.text("client") or None,
+        rule=form.text("rule") or None,
         model=form.text("model") or None,
         label=form.choice("label", list(Label)),
         action=form.choice("action", ACTIONS),
@@ -44,7 +46,7 @@ def link_of(form: Form, **extra: str) -> str:
 
 def _for_audit(form: Form) -> str:
     """The filter for the audit trail: of free text, which may contain anything, only that it was set."""
-    hidden = {"model": "*"} if form.text("model") else {}
+    hidden = {name: "*" for name in ("model", "client", "rule") if form.text(name)}
     hidden |= {"key": "*"} if len(form.text("key")) > 8 else {}
     return link_of(Form({**form, **hidden}))
 
@@ -60,6 +62,7 @@ class Decisions:
         return [
             Route("GET", "/decisions", self.show),
             Route("GET", "/decisions/export", self.export),
+            Route("GET", "/decisions/find", self.find),
             Route("GET", "/decisions/{id}", self.show_one),
         ]
 
@@ -103,6 +106,10 @@ class Decisions:
             await answer.write(piece)
         return answer
 
+    async def find(self, visit: Visit) -> web.Response:
+        """Redirects to the decision with the given id."""
+        return to(f"/decisions/{quote(visit.query.text('id').strip(), safe='')}")
+
     async def show_one(self, visit: Visit) -> web.Response:
         """One decision: findings, positions, timings, and the text where it is stored."""
         entry = await visit.store.decisions.get(visit.request.match_info["id"])
@@ -115,7 +122,8 @@ class Decisions:
             key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
             excepted=(marks := sorted({rule for rule, _ in exceptable(entry)})),
-            suggestion=suggestion(entry, marks, (datetime.now(UTC) + MAX_LIFETIME).date()),
+            suggestion=suggestion(entry, (datetime.now(UTC) + MAX_LIFETIME).date()) if marks else "",
+            is_exact=holds_whole_text(entry),
             text=_text(entry),
             now=self._policy().revision,
         )

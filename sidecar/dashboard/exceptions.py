@@ -22,6 +22,8 @@ from sidecar.types import LayerName
 
 MAX_SUGGESTED = 5_000
 """Characters of a text for which an entry of the settings is suggested."""
+TO_WRITE = "(write a pattern of the whole text)"
+"""The `text` of a suggested entry whose text the log does not hold."""
 
 
 class Exceptions:
@@ -96,14 +98,48 @@ def state(exception: RuleException, now: datetime) -> str:
     return "holds" if exception.is_valid(now) else "expired"
 
 
-def suggestion(entry: DecisionRow, rules: Sequence[str], until: date) -> str:
-    """The entry of `exceptions` in config.yaml that lasts; empty if the log does not hold the whole text as it was."""
+def holds_whole_text(entry: DecisionRow) -> bool:
+    """Whether the log holds the text as it was, and as one segment, so that a pattern can be made of it."""
     text = entry.text or ""
-    if entry.segments != 1 or len(text) != entry.length or not text or len(text) > MAX_SUGGESTED:
-        return ""
-    lines = (f"rules: [{', '.join(rules)}]", f"until: {until}", f"reason: false positive, decision {entry.id}")
-    scoped = (*lines, f"key: {entry.key_id}") if entry.key_id else lines
-    return "exceptions:\n  - " + "\n    ".join((*scoped, f"text: {_quoted('(?-i)' + re2.escape(text))}"))
+    return entry.segments == 1 and 0 < len(text) <= MAX_SUGGESTED and len(text) == entry.length
+
+
+def suggestion(entry: DecisionRow, until: date) -> str:
+    """The entries of `exceptions` in config.yaml that last: for the exact text, or else one for each place of it.
+
+    An entry for a place has a `text` that matches nothing yet: by its place alone it would except every text there.
+    """
+    terms = [f"until: {until}", f"reason: false positive, decision {entry.id}"]
+    terms += [f"key: {entry.key_id}"] if entry.key_id else []
+    if holds_whole_text(entry):
+        rules = sorted({rule for rule, _ in exceptable(entry)})
+        return _entries([[_rules_line(rules), *terms, f"text: {_quoted('(?-i)' + re2.escape(entry.text or ''))}"]])
+    terms += [f"model: {_quoted(_literal(entry.model))}"] if entry.model else []
+    terms.append(f"text: {_quoted(TO_WRITE)}")
+    return _entries([[_rules_line(rules), f"path: {_quoted(path)}", *terms] for path, rules in _places(entry).items()])
+
+
+def _entries(entries: Sequence[Sequence[str]]) -> str:
+    return "exceptions:\n" + "\n".join("  - " + "\n    ".join(lines) for lines in entries)
+
+
+def _rules_line(rules: Sequence[str]) -> str:
+    return f"rules: [{', '.join(rules)}]"
+
+
+def _places(entry: DecisionRow) -> dict[str, list[str]]:
+    """The rules of exceptable findings by path; `*` stands for the positions, which differ from request to request."""
+    places: dict[str, set[str]] = {}
+    for finding in entry.findings:
+        if finding.get("digest"):
+            path = ".".join("*" if part.isdigit() else part for part in finding["path"].split("."))
+            places.setdefault(path, set()).add(finding["rule"])
+    return {path: sorted(rules) for path, rules in places.items()}
+
+
+def _literal(name: str) -> str:
+    """A wildcard pattern that matches this name alone."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 
 def _quoted(text: str) -> str:

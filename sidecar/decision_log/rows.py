@@ -55,6 +55,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         layers=[_layer_fields(report) for report in verdict.reports],
         text=decision.text or None,
         reasoning=verdict.reasoning if decision.text else None,
+        client=decision.client,
     )
 
 
@@ -83,6 +84,7 @@ def _finding_fields(finding: Finding, total: int) -> dict[str, Any]:
         "view": finding.view,
         "decides": finding.decides,
         "hint": finding.hint,
+        "excepted": finding.excepted,
         "digest": finding.digest,
         **extra,
     }

@@ -7,7 +7,6 @@ the queue once the receiver has taken it, so one may arrive twice after a lost r
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +15,7 @@ from typing import Any, Protocol
 from sidecar.errors import SidecarError
 from sidecar.observability.metrics import SINK_EVENTS
 from sidecar.util import logs
+from sidecar.util.connections import describe_connection
 from sidecar.util.tasks import Background
 
 Event = Mapping[str, Any]
@@ -35,10 +35,7 @@ class SinkError(SidecarError):
 
 def describe(error: Exception) -> str:
     """Why a receiver was not reached, in the system's words where it has some."""
-    cause = getattr(error, "os_error", error)  # of aiohttp's errors of a connection
-    if isinstance(cause, OSError) and cause.errno:
-        return os.strerror(cause.errno).lower()
-    return str(error).partition("\n")[0] if isinstance(error, SidecarError) else type(error).__name__
+    return str(error).partition("\n")[0] if isinstance(error, SidecarError) else describe_connection(error)
 
 
 class Receiver(Protocol):

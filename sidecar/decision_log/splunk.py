@@ -14,10 +14,10 @@ from pathlib import Path
 from aiohttp import ClientError, ClientSession, TCPConnector
 
 from sidecar import config
+from sidecar.config.secret_files import read_secret
 from sidecar.decision_log.sink import Event, SinkError, describe
 from sidecar.errors import ConfigError
 from sidecar.util import json
-from sidecar.util.files import describe_failure
 
 PATH = "/services/collector/event"
 SOURCE = "prompt-sidecar"
@@ -36,13 +36,13 @@ class SplunkReceiver:
         self._settings, self._host = settings, socket.gethostname()
         base = settings.url.rstrip("/")
         self._url = base if "/services/collector" in base else base + PATH
-        read_secret(settings.token_file, "sinks.splunk.token_file")
+        _token(settings)
         tls = tls_context(settings.ca_file, "sinks.splunk.ca_file")
         self._session = ClientSession(connector=TCPConnector(ssl=tls, limit=2))
 
     async def send(self, events: Sequence[Event]) -> None:
         """Raises `SinkError` unless the collector has taken all of them."""
-        token = await asyncio.to_thread(read_secret, self._settings.token_file, "sinks.splunk.token_file")
+        token = await asyncio.to_thread(_token, self._settings)
         body = b"\n".join(json.dumps(self._wrapped(event)) for event in events)
         headers = {"Authorization": f"Splunk {token}", "Content-Type": "application/json"}
         try:
@@ -70,15 +70,8 @@ class SplunkReceiver:
         }
 
 
-def read_secret(path: Path | None, setting: str) -> str:
-    """The content of a file with a secret. Raises `ConfigError`, which names the setting."""
-    try:
-        value = path.read_text("utf-8").strip() if path else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{setting} cannot be read", [f"{path}: {describe_failure(error)}"]) from None
-    if not value or not value.isprintable():
-        raise ConfigError(f"{setting} cannot be used", [f"{path}: must hold one line of text"])
-    return value
+def _token(settings: config.Splunk) -> str:
+    return read_secret(settings.token_file or Path(), "sinks.splunk.token_file")
 
 
 def tls_context(ca_file: Path | None, setting: str) -> ssl.SSLContext:

@@ -37,6 +37,8 @@ KEEP_SHARE = 0.9
 MIN_ROWS = 1_000
 """Rows that are kept however large the file is."""
 MAX_LOGGED_RULES = 5
+CLIENT_CHARS = 20
+"""Of the digest of an address: enough to tell clients apart."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
 _NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
@@ -140,6 +142,12 @@ class DecisionLog:
             return redact(segments, verdict)
         return "\n".join(segment.text for segment in segments)
 
+    def client_for_log(self, address: str) -> str | None:
+        """What `log.client` stores: nothing, a short digest under the log's secret, or the address."""
+        if self._log_settings.client == "none" or not address:
+            return None
+        return address if self._log_settings.client == "address" else self.digest(address)[:CLIENT_CHARS]
+
     async def _write_when_due(self) -> None:
         try:
             async with asyncio.timeout(self._settings.flush):
@@ -224,6 +232,8 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
         fields["model"] = "*"
     if row.findings and (deciding := dict.fromkeys(item["rule"] for item in row.findings if item["decides"])):
         fields["rules"] = " ".join(list(deciding)[:MAX_LOGGED_RULES])
+    if failures := [f"{layer['layer']}:{layer['failure']}" for layer in row.layers or () if layer["failure"]]:
+        fields["failed_layers"] = " ".join(failures)
     return fields
 
 

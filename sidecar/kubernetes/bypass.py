@@ -33,6 +33,8 @@ KEYS = (
     "MISTRAL_API_KEY",
 )
 """Variables of a provider's key that an application beside the sidecar should not have."""
+FOREIGN_KEYS = tuple(key for key in KEYS if key != "OPENAI_API_KEY")
+"""Those of a client of the gateway, whose OPENAI_API_KEY is the gateway's own key."""
 CLIENT = f"{NAME}/client"
 """The label of a pod that may reach the gateway, by its network policy."""
 _UNUSED = {None, "", "unused", "none", "x"}
@@ -63,14 +65,16 @@ def beside_sidecar(spec: Object, port: int, *, redirected: bool) -> Iterator[Fin
         yield from _ways_past(app, {port}, redirected=redirected)
 
 
-def _ways_past(app: Object, ports: Collection[int], *, redirected: bool = False) -> Iterator[Finding]:
+def _ways_past(
+    app: Object, ports: Collection[int], *, redirected: bool = False, keys: Collection[str] = KEYS
+) -> Iterator[Finding]:
     for name in OTHER_BASES:
         value = value_of(app, name)
         if name in _names(app) and not leads_to(value, ports):
             level = "warning" if redirected and str(value).startswith("http://") else "error"
             shown = value or "a value from elsewhere (valueFrom)"
             yield Finding(level, f"{_name(app)}: {name} is {shown}: prompts sent there bypass the sidecar")
-    yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in KEYS if _has_key(app, key))
+    yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in keys if _has_key(app, key))
     if sources := [_source(entry) for entry in items(app, "envFrom")]:
         words = "variables are not seen from here, and may hold a key or another base URL"
         yield Finding("warning", f"{_name(app)}: envFrom {', '.join(sources)}: its {words}")
@@ -90,8 +94,7 @@ def _gateway_findings(apps: list[Object], *, is_client: bool) -> Iterator[Findin
         base = value_of(app, BASE)
         if _leads_to_gateway(base, is_client=is_client):
             yield Finding("ok", f"{_name(app)}: {BASE} leads to the gateway, {base}")
-            # OPENAI_API_KEY holds the gateway's own key here.
-            yield from (finding for finding in _ways_past(app, ()) if "has OPENAI_API_KEY" not in finding.text)
+            yield from _ways_past(app, (), keys=FOREIGN_KEYS)
         elif base:
             words = f"{BASE} is {base}, not the gateway's: its prompts may bypass it"
             yield Finding("error", f"{_name(app)}: {words}")

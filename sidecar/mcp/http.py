@@ -87,7 +87,8 @@ class McpRoute:
     def __init__(self, name: str, server: McpServer, scanner: McpScanner) -> None:
         url = URL(server.url)
         self.name, self.path = name, url.raw_path or "/"
-        self.upstream = HttpUpstream(str(url.origin()), server, read_credential(server.api_key_file))
+        key = read_credential(server.api_key_file, f"mcp.servers.{name}.api_key_file")
+        self.upstream = HttpUpstream(str(url.origin()), server, key)
         self.sessions = Sessions(scanner, OrderedDict())
 
     def request(

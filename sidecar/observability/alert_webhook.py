@@ -15,11 +15,11 @@ from pathlib import Path
 from aiohttp import ClientError, ClientSession, ClientTimeout
 
 from sidecar import __version__, config
-from sidecar.errors import ConfigError
+from sidecar.config.secret_files import problem, read_secret
 from sidecar.observability.metrics import ALERTS
 from sidecar.observability.watcher import Alert
 from sidecar.util import json, logs
-from sidecar.util.files import describe_failure
+from sidecar.util.connections import describe_connection
 from sidecar.util.tasks import Background
 
 ATTEMPTS, FIRST_PAUSE, SECONDS = 4, 2.0, 10.0
@@ -77,22 +77,19 @@ class AlertWebhook:
             async with self._session.post(self._url, data=data, headers=headers, allow_redirects=False) as answer:
                 return None if answer.status < 300 else f"HTTP {answer.status}"
         except (ClientError, TimeoutError, OSError) as error:
-            return type(error).__name__
+            return describe_connection(error)
 
 
 def read_url(settings: config.Alerts) -> str:
     """The receiver's address. Raises `ConfigError`, without the address in it."""
     if settings.url is not None:
         return settings.url
+    file = Path(str(settings.url_file))
+    url = read_secret(file, "alerts.url_file")
     try:
-        url = Path(str(settings.url_file)).read_text("utf-8").strip()
         return config.Alerts(url=url).url or ""
-    except (OSError, UnicodeDecodeError) as error:
-        problem = f"{settings.url_file}: {describe_failure(error)}"
-        raise ConfigError("alerts.url_file cannot be read", [problem]) from None
     except ValueError:
-        way = "must hold http://HOST/PATH or https://HOST/PATH"
-        raise ConfigError("alerts.url_file cannot be used", [f"{settings.url_file}: {way}"]) from None
+        raise problem("alerts.url_file", file, "must hold http://HOST/PATH or https://HOST/PATH") from None
 
 
 def _plain(alert: Alert, instance: str) -> Body:

@@ -13,6 +13,7 @@ from itertools import product
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from sidecar import __version__
+from sidecar.config.outbound import ALERT_NAMES
 from sidecar.types import Label
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a time of creation for every series tells nobody anything
@@ -121,7 +122,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (SHADOW, (("agreed", "disagreed", "failed", "dropped"),)),
     (MCP_DRIFT, (("added", "changed", "removed", "shadowed"),)),
     (CACHE, (("rules", "semantic", "judge"), ("hit", "miss"))),
-    (ALERTS, (("block_spike", "degraded", "fail_open", "budget_spent", "log_full"), ("sent", "failed", "dropped"))),
+    (ALERTS, (ALERT_NAMES, ("sent", "failed", "dropped"))),
     (SINK_EVENTS, (("splunk", "syslog"), ("sent", "rejected", "dropped"))),
     (CACHE, (("redis",), ("failed", "forged"))),
 )

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from sidecar import config
+from sidecar.config.outbound import AlertName
 from sidecar.observability.metrics import DECISIONS, JUDGE_BUDGET, UNSCANNED
 
 WINDOW, HISTORY = 300.0, 3_900.0
@@ -26,7 +27,7 @@ OPEN_BY_DEFAULT = {"media", "reference"}
 class Alert:
     """One message. `state`: `firing` or `resolved`; `details`: numbers and plain words, no text of a prompt."""
 
-    name: str
+    name: AlertName
     summary: str
     state: str = "firing"
     severity: str = "warning"
@@ -106,10 +107,10 @@ class Watcher:
         yield _state("log_full", fullness >= 1 - LOG_LEFT, words, "the scan log has room again")
 
 
-_STATES = {"degraded", "budget_spent", "log_full"}
+_STATES: frozenset[AlertName] = frozenset({"degraded", "budget_spent", "log_full"})
 
 
-def _state(name: str, holds: bool, words: str, over: str, severity: str = "warning") -> Alert:
+def _state(name: AlertName, holds: bool, words: str, over: str, severity: str = "warning") -> Alert:
     return Alert(name, words, severity=severity) if holds else Alert(name, over, "resolved", severity)
 
 

@@ -89,6 +89,10 @@ class Rule(BaseModel):
         if bool(self.context) != (self.context_score is not None):
             raise ValueError("context and context_score belong together")
         for pattern in self.patterns:
+            if "\b" in pattern:
+                raise ValueError(
+                    "a pattern holds a backspace: write patterns in single quotes, where \\b is a word boundary"
+                )
             program_size(pattern)
         return self
 
@@ -139,8 +143,14 @@ def _compile(pattern: str) -> Any:
     try:
         return re2.compile(pattern, re2_options())
     except re2.error as error:
-        reason = error.args[0]
-        raise ValueError(f"pattern {pattern!r}: {reason.decode() if isinstance(reason, bytes) else reason}") from None
+        raise ValueError(f"pattern {pattern!r}: {_reason(error)}") from None
+
+
+def _reason(error: re2.error) -> str:
+    """RE2's reason; of a look-around, which it names by the operator of another language, in the usual word."""
+    reason = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error.args[0])
+    is_look_around = any(sign in reason for sign in ("(?=", "(?!", "(?<"))
+    return f"{reason}; RE2 has no look-ahead and no look-behind" if is_look_around else reason
 
 
 compiled = lru_cache(maxsize=MAX_COMPILED)(_compile)
@@ -167,6 +177,7 @@ def load(paths: Sequence[Path] = ()) -> Policy:
     files = list(_files(paths or (shipped_folder(),), problems))
     digest = hashlib.sha256()
     rules: list[Rule] = []
+    places: dict[str, list[str]] = {}
     shipped: set[str] = set()
     for file in files:
         try:
@@ -177,9 +188,15 @@ def load(paths: Sequence[Path] = ()) -> Policy:
         digest.update(content + b"\0")
         read = _read(file.name, content, problems)
         rules += read
+        for rule in read:
+            places.setdefault(rule.id, []).append(str(file))
         if file.parent == shipped_folder():
             shipped.update(rule.id for rule in read)
-    problems += _duplicate_ids(rules)
+    problems += [
+        f"{rule_id}: this id is used more than once, in {' and '.join(dict.fromkeys(found))}"
+        for rule_id, found in places.items()
+        if len(found) > 1
+    ]
     if problems:
         raise PolicyError("policies cannot be loaded", problems)
     return Policy(rules=tuple(rules), revision=digest.hexdigest()[:12], shipped=frozenset(shipped))
@@ -234,12 +251,6 @@ def expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
         parts += [pattern[position : match.start()], "(?:", expand(words[name], words, depth - 1), ")"]
         position = match.end()
     return "".join([*parts, pattern[position:]])
-
-
-def _duplicate_ids(rules: Sequence[Rule]) -> list[str]:
-    ids: set[str] = set()
-    duplicates = [rule.id for rule in rules if rule.id in ids or ids.add(rule.id)]  # type: ignore[func-returns-value]
-    return [f"{name}: this id is used twice" for name in duplicates]
 
 
 def _describe(item: Any, model: type[BaseModel]) -> str:

@@ -191,8 +191,12 @@ def _is_excepted(finding: Finding, rules: frozenset[str]) -> bool:
 def _without_rules(report: SegmentReport, rules: frozenset[str]) -> SegmentReport:
     if not any(_is_excepted(finding, rules) and (finding.decides or finding.hint) for finding in report.findings):
         return report
-    findings = tuple(replace(f, decides=False, hint=False) if _is_excepted(f, rules) else f for f in report.findings)
+    findings = tuple(_excepted(f) if _is_excepted(f, rules) else f for f in report.findings)
     return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+
+
+def _excepted(finding: Finding) -> Finding:
+    return replace(finding, decides=False, hint=False, excepted=finding.decides or finding.hint)
 
 
 def apply_rule_changes(report: LayerReport, rule_changes: Mapping[str, RuleChange]) -> LayerReport:

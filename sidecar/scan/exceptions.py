@@ -95,7 +95,7 @@ class RuleExceptions:
         exception = RuleException(exception_id, rule, digest, reason, author, now, now + lasts, key_id, decision)
         await self._store.exceptions.add(exception)
         await self._refresh_everywhere()
-        _log.info("exception_added", exception=exception_id, rule=rule, key_id=key_id)
+        _log.info("exception_added", exception_id=exception_id, rule=rule, key_id=key_id, author=author)
         return exception
 
     async def revoke(self, exception_id: str, revoked_by: str) -> bool:
@@ -103,7 +103,7 @@ class RuleExceptions:
         revoked = await self._store.exceptions.revoke(exception_id, datetime.now(UTC), revoked_by)
         await self._refresh_everywhere()
         if revoked:
-            _log.info("exception_revoked", exception=exception_id)
+            _log.info("exception_revoked", exception_id=exception_id)
         return revoked
 
     async def _refresh_everywhere(self) -> None:

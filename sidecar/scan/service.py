@@ -27,9 +27,10 @@ NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """Client and route of a scan. `decision`: its id; `address`: of a client without a key.
+    """Client and route of a scan. `decision`: its id.
 
     `entrypoint`: `inline`, `api`, `compat`, `mcp`, `cli`, or `answer` for a response of the model.
+    `address`: what limits count of a client without a key; `client`: the address of any client.
     """
 
     decision: str
@@ -37,6 +38,7 @@ class ScanContext:
     route: str
     key: ApiKey | None = None
     address: str = ""
+    client: str = ""
 
 
 COMMAND = ScanContext("", "cli", "")
@@ -134,6 +136,7 @@ class ScanService:
             digest=self._log.digest(text),
             unscanned=outcome.unscanned,
             text=self._log.text_for_log(segments, outcome.verdict),
+            client=self._log.client_for_log(context.client),
         )
         asyncio.get_running_loop().call_soon(self._log.record, decision)
 

@@ -31,4 +31,4 @@ def scan_context(
     """Who asks, and where. Read it after the request was admitted. `proxies`: the trusted ones."""
     key = request.get(API_KEY)
     address = "" if key is not None else client_network(request, proxies)
-    return ScanContext(decision, entrypoint, route, key, address)
+    return ScanContext(decision, entrypoint, route, key, address, address_of(request, proxies))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, String, and_, cast, delete, func, or_, select
 
 from sidecar.errors import StoreConflict
 from sidecar.storage.database import Database
@@ -22,7 +22,7 @@ class DecisionRow:
     """One row of the scan log. `text` and `reasoning` are None unless prompts are stored.
 
     `action` is what was done, `recommended` the action of the verdict; `threats` are labels separated by spaces;
-    `findings` and `layers` are plain lists for analysis. `door` is the entry point.
+    `findings` and `layers` are plain lists for analysis. `door` is the entry point, `client` the address or its digest.
     """
 
     id: str
@@ -48,6 +48,7 @@ class DecisionRow:
     layers: list[dict[str, Any]]
     text: str | None = None
     reasoning: str | None = None
+    client: str | None = None
 
 
 _COLUMNS = tuple(field.name for field in fields(DecisionRow))
@@ -64,6 +65,8 @@ class Filter:
     label: str | None = None
     action: str | None = None
     layer_used: str | None = None
+    client: str | None = None
+    rule: str | None = None
     before: DecisionRow | None = None
 
 
@@ -153,7 +156,7 @@ def conditions(criteria: Filter) -> list[ColumnElement[bool]]:
     """The filter as SQL conditions."""
     clauses: list[ColumnElement[bool]] = [
         getattr(table.c, name) == value
-        for name in ("key_id", "model", "action", "layer_used")
+        for name in ("key_id", "model", "action", "layer_used", "client")
         if (value := getattr(criteria, name)) is not None
     ]
     if criteria.since is not None:
@@ -162,6 +165,8 @@ def conditions(criteria: Filter) -> list[ColumnElement[bool]]:
         clauses.append(table.c.at < criteria.until)
     if criteria.label is not None:
         clauses.append(table.c.threats.contains(criteria.label, autoescape=True))
+    if criteria.rule is not None:
+        clauses.append(cast(table.c.findings, String).contains(f'"{criteria.rule}"', autoescape=True))
     if criteria.before is not None:
         at, last = criteria.before.at, criteria.before.id
         clauses.append(or_(table.c.at < at, and_(table.c.at == at, table.c.id < last)))

@@ -128,6 +128,7 @@ decisions = Table(
     Column("layers", JSON, nullable=False),
     _text("text", MAX_TEXT, nullable=True),
     _text("reasoning", MAX_TEXT, nullable=True),
+    _text("client", 64, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_by_key", "key_id", "at"),
 )

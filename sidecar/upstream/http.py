@@ -27,12 +27,12 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait
 from yarl import URL
 
 from sidecar.config import Upstream as Settings
+from sidecar.config.secret_files import read_secret
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
 from sidecar.upstream.connection_pool import ConnectError, Connection, ConnectionPool, ConnectTimeout
 from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
-from sidecar.util.files import describe_failure
 from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
@@ -50,17 +50,11 @@ _BODILESS_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 
 
-def read_credential(path: Path | None) -> str | None:
+def read_credential(path: Path | None, setting: str = "upstream.api_key_file") -> str | None:
     """The upstream's API key. Raises `ConfigError` when the file cannot be read or holds none."""
     if path is None:
         return None
-    try:
-        value = path.read_text("ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError("upstream.api_key_file", [f"{path}: {describe_failure(error)}"]) from None
-    if not value or not value.isprintable():
-        raise ConfigError("upstream.api_key_file", [f"{path}: does not hold a key"])
-    return value
+    return read_secret(path, setting)
 
 
 class HttpUpstream:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
@@ -34,8 +35,12 @@ _PLAIN = {
     "too_long": "takes at most {max_length} entries",
     "string_too_short": "needs at least {min_length} characters",
     "string_too_long": "takes at most {max_length} characters",
+    "date_from_datetime_parsing": "must be a day, such as 2026-12-31",
+    "date_parsing": "must be a day, such as 2026-12-31",
+    "date_type": "must be a day, such as 2026-12-31",
     "string_pattern_mismatch": "does not have the form {pattern}",
 }
+_QUOTED = re.compile(r"'([^']*)'")
 _YAML_WORDS = "; YAML reads on, off, yes and no as true and false: write the word in quotes"
 
 
@@ -44,6 +49,9 @@ def describe(item: Mapping[str, Any]) -> str:
     if item["type"] not in _PLAIN:
         return str(item["msg"]).removeprefix("Value error, ")
     value, message = item.get("input"), _PLAIN[item["type"]].format(**item.get("ctx", {}))
+    if item["type"] in {"literal_error", "enum"} and isinstance(value, str):
+        near = get_close_matches(value, _QUOTED.findall(message), 1, 0.6)
+        return message + (f"; did you mean {near[0]}?" if near else "")
     if item["type"] == "missing" or isinstance(value, str | list | dict):
         return message
     shown = (

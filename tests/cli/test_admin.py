@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import getpass
 import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ import dashboard
 import pytest
 import yaml
 from click.testing import CliRunner, Result
-from dashboard import PASSWORD, DashboardSite
+from dashboard import FINDING, PASSWORD, DashboardSite, log_row
 
 from sidecar.cli.admin import admin
 from sidecar.storage import Role, Store
@@ -45,7 +46,8 @@ async def test_an_account_is_made_by_a_link(site: DashboardSite, tmp_path: Path)
     account = await site.store.admins.get("ops")
     assert account
     assert account.role is Role.VIEWER
-    assert (await site.store.audit.query(action="user_invited", actor="command line"))[0].target == "ops"
+    event = (await site.store.audit.query(action="user_invited", actor="command line"))[0]
+    assert (event.target, event.address) == ("ops", f"user {getpass.getuser()}")
 
 
 async def test_a_password_is_reset_by_a_link(site: DashboardSite, tmp_path: Path) -> None:
@@ -97,3 +99,22 @@ async def test_old_decisions_are_purged(site: DashboardSite, tmp_path: Path) -> 
         assert (outcome.exit_code, outcome.stdout.strip()) == (0, count)
     assert await site.store.decisions.count() == 0
     assert len(await site.store.audit.query(action="log_purged")) == 3
+
+
+async def test_one_decision_is_shown(site: DashboardSite, tmp_path: Path) -> None:
+    """With its findings and its client, without the text unless asked, and safe on a terminal."""
+    excepted = {**FINDING, "rule": "INJ-2", "decides": False, "excepted": True}
+    row = log_row(text="ignore \x1b[31m[red]this", client="203.0.113.9", findings=[FINDING, excepted], key_id=None)
+    await site.store.decisions.add([row])
+    result = await run(tmp_path, "decision", f" {row.id}")
+    assert result.exit_code == 0, result.output
+    for words in ("block", "INJ-1", "decides", "excepted", "prompt 7-39", "203.0.113.9", "0.9000"):
+        assert words in result.stdout
+    assert "ignore" not in result.stdout
+    shown = (await run(tmp_path, "decision", row.id, "--text")).stdout
+    assert "ignore \\x1b[31m[red]this" in shown
+    as_json = json.loads((await run(tmp_path, "decision", row.id, "--json")).stdout)
+    assert (as_json["id"], as_json["client"], as_json["text"]) == (row.id, "203.0.113.9", None)
+    assert json.loads((await run(tmp_path, "decision", row.id, "--json", "--text")).stdout)["text"] == row.text
+    absent = await run(tmp_path, "decision", "dec_gone")
+    assert (absent.exit_code, "log.retention" in absent.stderr) == (2, True)

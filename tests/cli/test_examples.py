@@ -27,6 +27,15 @@ FILES = (
 )
 
 
+@pytest.mark.parametrize("group", [name for name, command in EVERY if isinstance(command, click.Group)])
+def test_no_line_of_a_list_of_commands_is_cut(group: str) -> None:
+    """At 80 columns."""
+    shown = CliRunner().invoke(main, [*group.split(), "--help"]).stdout
+    listed = shown.partition("Commands:")[2].partition("Examples:")[0]
+    assert listed.strip()
+    assert not [line for line in listed.splitlines() if line.endswith("...")]
+
+
 def test_every_command_has_examples_and_every_example_a_command() -> None:
     """A command without one, or one that is gone, is found here."""
     assert {name for name, _ in EVERY} == set(EXAMPLES)

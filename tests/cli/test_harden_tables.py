@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.cli.harden_tables import LONGEST_TEXT, shortened, show_figures, show_rules
+from sidecar.cli.harden_tables import show_figures, show_rules
 
 
 def share(hits: int, of: int) -> dict[str, Any]:
@@ -53,9 +53,3 @@ def test_people_see_rules_and_files(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--rules OUT.yaml" in capsys.readouterr().out
     show_rules({**FIGURES, "passes": []}, None)
     assert capsys.readouterr().out == ""
-
-
-def test_a_long_text_is_cut() -> None:
-    """With a sign that it goes on."""
-    assert shortened("a" * 200) == "a" * LONGEST_TEXT + "…"
-    assert shortened("ab") == "ab"

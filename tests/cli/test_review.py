@@ -169,8 +169,8 @@ def logged(name: str, at: datetime) -> DecisionRow:
 
 async def test_hostile_text_does_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a stranger's text are not printed, and its brackets are no markup."""
-    await log_some(tmp_path, [f"{ATTACK} \x1b[2J\x9b[blink]x[/]"])
+    await log_some(tmp_path, [f"[blink]x[/] {ATTACK} \x1b[2J\x9b"])
     async with JudgeServer() as judge:
         code, output, _ = await review(tmp_path, judge.url, "--text")
     assert (code, "\x1b" in output, "\x9b" in output) == (0, False, False)
-    assert "blink" in output
+    assert "[blink]" in output

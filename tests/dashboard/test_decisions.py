@@ -126,3 +126,23 @@ async def test_the_log_is_exported_as_filtered(site: DashboardSite) -> None:
     assert (newest.actor, newest.target) == ("vic", "jsonl")
     assert (await site.vic.get("/decisions/export?form=exe")).status == 400
     assert (await site.stranger.get("/decisions/export?form=csv")).status == 303
+
+
+async def test_a_decision_is_found_by_its_id_rule_or_client(site: DashboardSite) -> None:
+    """The id is what the client was told; the page names the client and links to its other decisions."""
+    other = {**FINDING, "rule": "INJ-2"}
+    await site.store.decisions.add([log_row(1, client="1.0a0b"), log_row(2, findings=[other], client="203.0.113.9")])
+    assert (await site.vic.get(f"/decisions/find?id=%20{log_row(1).id}")).location == f"/decisions/{log_row(1).id}"
+    assert (await site.vic.get("/decisions/find?id=..%2Fkeys")).location == "/decisions/..%2Fkeys"
+    for query, number in (("rule=INJ-2", 2), ("rule=INJ-1", 1), ("client=1.0a0b", 1), ("client=203.0.113.9", 2)):
+        links = (await site.vic.get(f"/decisions?{query}")).reader.links
+        assert [link for link in links if "/decisions/dec_" in link] == [f"/decisions/{log_row(number).id}"], query
+    assert "/decisions?client=1.0a0b" in (await site.vic.get(f"/decisions/{log_row(1).id}")).reader.links
+
+
+async def test_an_excepted_finding_is_marked(site: DashboardSite) -> None:
+    """As excepted, not as a rule on trial; findings of earlier versions have no mark."""
+    excepted = {**FINDING, "decides": False, "excepted": True}
+    await site.store.decisions.add([log_row(1, findings=[excepted], action="allow"), log_row(2)])
+    assert "excepted" in (await site.vic.get(f"/decisions/{log_row(1).id}")).text
+    assert "excepted" not in (await site.vic.get(f"/decisions/{log_row(2).id}")).text

@@ -92,10 +92,10 @@ async def test_what_the_collector_never_takes_is_told_from_what_it_takes_later(
 
 async def test_a_file_that_cannot_be_used_stops_the_start(tmp_path: Path) -> None:
     """With the setting's name."""
-    with pytest.raises(ConfigError, match=r"sinks\.splunk\.token_file cannot be read"):
+    with pytest.raises(ConfigError, match=r"sinks\.splunk\.token_file cannot be used"):
         SplunkReceiver(config.Splunk(url="https://x", token_file=tmp_path / "absent"))
     (tmp_path / "token").write_text("", "utf-8")
-    with pytest.raises(ConfigError, match="one line of text"):
+    with pytest.raises(ConfigError, match="one line without blanks"):
         SplunkReceiver(config.Splunk(url="https://x", token_file=tmp_path / "token"))
     (tmp_path / "token").write_text("t", "utf-8")
     with pytest.raises(ConfigError, match=r"sinks\.splunk\.ca_file"):

@@ -110,6 +110,7 @@ async def test_a_decision_becomes_a_row_a_line_and_metrics(store: Store, capfd: 
     assert [layer["layer"] for layer in row.layers] == ["rules", "semantic"]
     lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "decision_made" in line]
     assert [(line["id"], line["risk_score"], line["digest"]) for line in lines] == [("dec_0", 0.9, row.digest)]
+    assert lines[0]["failed_layers"] == "semantic:deadline"
     assert lines[0]["rules"].split() == list(dict.fromkeys(one["rule"] for one in row.findings if one["decides"]))
     assert sample("sidecar_decisions_total", door="api", action="block") == count_before + 1
     assert sample("sidecar_layer_failures_total", layer="semantic", cause="deadline") == failed + 1
@@ -156,6 +157,22 @@ async def test_text_is_stored_as_configured_and_only_in_the_table(
     assert row.reasoning is not None
     assert CANARY not in "".join(capfd.readouterr())
     await store.close()
+
+
+@pytest.mark.parametrize("setting", ["none", "digest", "address"])
+async def test_the_client_is_named_as_configured(store: Store, capfd: pytest.CaptureFixture[str], setting: str) -> None:
+    """Not at all by default; as a digest that tells clients apart; or by its address, in row and line alike."""
+    logs.configure("json", "info")
+    decision_log = await running_log(store, **({} if setting == "none" else {"client": setting}))
+    named = [decision_log.client_for_log(address) for address in ("203.0.113.9", "203.0.113.9", "2001:db8::1", "")]
+    assert named[0] == named[1]
+    assert (len({*named}), named[3]) == (1 if setting == "none" else 3, None)
+    decision_log.record(decision(decision_log, client=named[0]))
+    await decision_log.close()
+    row = (await store.decisions.query())[0]
+    (line,) = [json.loads(line) for line in capfd.readouterr().err.splitlines() if "decision_made" in line]
+    assert line.get("client") == row.client == named[0]
+    assert ("203.0.113.9" in repr((row, line))) is (setting == "address")
 
 
 async def test_hostile_decisions_are_written(store: Store) -> None:

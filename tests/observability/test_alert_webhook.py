@@ -114,5 +114,5 @@ def test_the_address_may_be_in_a_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"alerts\.url_file cannot be used") as raised:
         read_url(config.Alerts(url_file=tmp_path / "hook"))
     assert "hush" not in str(raised.value)
-    with pytest.raises(ConfigError, match=r"alerts\.url_file cannot be read"):
+    with pytest.raises(ConfigError, match=r"alerts\.url_file cannot be used"):
         read_url(config.Alerts(url_file=tmp_path / "absent"))

@@ -114,6 +114,8 @@ def test_the_revision_names_the_content(tmp_path: Path) -> None:
         ("'rules|orders'", "'rules|{orders}'", "defined by themselves"),
         ("id: T-1", "id: t1", "t1: id: does not have the form"),
         ("prompt_injection", "mischief", "family: must be"),
+        ("prompt_injection", "prompt_injektion", "; did you mean prompt_injection?"),
+        ("\\b{cancel}", "(?=x){cancel}", "RE2 has no look-ahead and no look-behind"),
         ("    no_match", "    context: [x]\n    no_match", "context and context_score belong together"),
         ("rules:", "rulez:", "rulez: unknown key; did you mean rules?"),
         (
@@ -136,6 +138,12 @@ def test_a_wrong_policy_says_where(tmp_path: Path, old: str, new: str, said: str
     assert said in text
 
 
+def test_a_pattern_in_double_quotes_is_told_of(tmp_path: Path) -> None:
+    r"""There `\b` is a backspace, which no text holds, so that none of the examples would match."""
+    text = write(tmp_path, GOOD.replace("patterns:", 'patterns: ["\\bdrop"] #', 1))
+    assert "T-1: a pattern holds a backspace: write patterns in single quotes" in problems(text)
+
+
 def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
     """Two broken files and a missing one are three reports; ids are unique over all files."""
     first = write(tmp_path, GOOD.replace("0.9", "7"), "a.yaml")
@@ -144,7 +152,8 @@ def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
     assert "a.yaml: T-1" in text
     assert "b.yaml: line 2, " in text
     assert "none.yaml: No such file" in text
-    assert "T-1: this id is used twice" in problems(write(tmp_path, GOOD, "c.yaml"), write(tmp_path, GOOD, "d.yaml"))
+    both = f"T-1: this id is used more than once, in {tmp_path / 'c.yaml'} and {tmp_path / 'd.yaml'}"
+    assert both in problems(write(tmp_path, GOOD, "c.yaml"), write(tmp_path, GOOD, "d.yaml"))
 
 
 def test_a_folder_without_policies_is_a_problem(tmp_path: Path) -> None:

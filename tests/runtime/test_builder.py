@@ -51,7 +51,7 @@ async def test_a_start_tests_the_operators_rules(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(BROKEN_RULE, "utf-8")
     own = settings(policies=["shipped", str(tmp_path)])
     for _ in range(2):
-        with pytest.raises(PolicyError, match=r"T-3: match 'One banana please\.' is not met"):
+        with pytest.raises(PolicyError, match=r"T-3: match 'One banana please\.' is not matched"):
             async with open_scanner(own, server=ServerContext(b"secret")):
                 pass
 

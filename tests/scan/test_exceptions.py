@@ -88,7 +88,8 @@ async def test_a_blocking_finding_has_a_digest_and_an_exception_for_it_allows_th
     await rule_exceptions.add(finding.rule, finding.digest, lasts=MONTH, reason="a lesson", author="anna")
     allowed = await engine(rule_exceptions).scan(conversation(LESSON))
     assert (allowed.action, allowed.risk_score, allowed.threats) == (Action.ALLOW, 0.0, ())
-    assert [(f.rule, f.decides, f.digest) for f in allowed.findings] == [("T-EVIL", False, "")]
+    assert [(f.rule, f.decides, f.excepted, f.digest) for f in allowed.findings] == [("T-EVIL", False, True, "")]
+    assert not finding.excepted
 
 
 @pytest.mark.parametrize("text", [LESSON + " ", LESSON.lower() + " EVIL", "EVIL", LESSON + " WORSE"])

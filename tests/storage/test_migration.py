@@ -73,6 +73,7 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     async with store._database.write() as connection:
         for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
             await connection.execute(text(f"DROP TABLE {table}"))
+        await connection.execute(text("ALTER TABLE decisions DROP COLUMN client"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN lineage"))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0002'"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any, Literal
 
 import pytest
@@ -26,6 +27,7 @@ class Sample(BaseModel):
     mode: Literal["enforce", "monitor"] = "enforce"
     models: dict[str, Section] = {}
     port: int = 1
+    until: date | None = None
 
 
 def first_error(values: dict[str, Any]) -> Any:
@@ -44,6 +46,8 @@ def first_error(values: dict[str, Any]) -> Any:
         ({"scan": {"threshold": 3}}, "must be at most 1.0, not 3"),
         ({"scan": {"threshold": "x"}}, "must be a number"),
         ({"scan": {"enabled": None}}, "must be true or false, not nothing"),
+        ({"mode": "monitr"}, "must be 'enforce' or 'monitor'; did you mean monitor?"),
+        ({"until": "31.12.2026"}, "must be a day, such as 2026-12-31"),
         ({"port": 1.5}, "must be a whole number, not 1.5"),
     ],
 )
@@ -74,4 +78,4 @@ def test_an_unknown_name_is_answered_with_the_nearest_one(place: tuple[str, ...]
 
 def test_settings_are_named_by_their_dotted_path() -> None:
     """Sections are no settings."""
-    assert settings_of(Sample) == ["scan.threshold", "scan.enabled", "mode", "models", "port"]
+    assert settings_of(Sample) == ["scan.threshold", "scan.enabled", "mode", "models", "port", "until"]

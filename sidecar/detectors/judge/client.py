@@ -21,6 +21,7 @@ import aiohttp
 import tenacity
 
 from sidecar.config import JudgeLayer
+from sidecar.config.secret_files import read_secret
 from sidecar.detectors.judge import response
 from sidecar.detectors.judge.limits import Budget, CircuitBreaker, RetryBudget
 from sidecar.detectors.judge.prompt import Message
@@ -28,7 +29,7 @@ from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
 from sidecar.util.bulkhead import Bulkhead, BulkheadFull
-from sidecar.util.files import describe_failure
+from sidecar.util.connections import describe_connection
 
 MAX_RESPONSE_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
@@ -166,7 +167,7 @@ class JudgeClient:
             async with self._open_session().get(url, headers=self._headers, allow_redirects=False) as reply:
                 return f"status_{reply.status}" if reply.status in DENIED else None
         except (aiohttp.ClientError, OSError) as error:
-            return type(error).__name__
+            return describe_connection(error)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -320,14 +321,5 @@ def _headers(settings: JudgeLayer) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
     if settings.api_key_file is None:
         return headers
-    try:
-        key = settings.api_key_file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _key_problem(f"{settings.api_key_file}: {describe_failure(error)}") from None
-    if not key or not key.isascii() or not key.isprintable() or " " in key:
-        raise _key_problem(f"{settings.api_key_file} does not hold one key")
+    key = read_secret(settings.api_key_file, "layers.llm_judge.api_key_file")
     return headers | {"Authorization": f"Bearer {key}"}
-
-
-def _key_problem(problem: str) -> ConfigError:
-    return ConfigError("the judge's key cannot be read", [f"layers.llm_judge.api_key_file: {problem}"])

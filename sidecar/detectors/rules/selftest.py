@@ -50,7 +50,7 @@ async def untested_patterns(rule: Rule) -> list[str]:
         return []
     variants = [rule.model_copy(update={"patterns": (pattern,)}) for pattern in rule.patterns]
     return [
-        f"{rule.id}: pattern {number} of {len(variants)} is met by no match line ({_shortened(variant.patterns[0])})"
+        f"{rule.id}: pattern {number} of {len(variants)} matches no match line ({_shortened(variant.patterns[0])})"
         for number, variant in enumerate(variants, 1)
         if not await _has_matching_example(variant)
     ]
@@ -90,8 +90,17 @@ async def _problems(rule: Rule, layers: Mapping[LayerName, Layer]) -> AsyncItera
     for expected, kind in ((True, "match"), (False, "no_match"), (False, "misses")):
         for line in getattr(rule, kind):
             for channel in rule.channels:
-                if await is_met(rule, layer, Segment(line, SOURCE_OF[channel])) is not expected:
-                    yield f"{rule.id}: {kind} {_short(line)} is {'not met' if expected else 'met'} ({channel})"
+                segment = Segment(line, SOURCE_OF[channel])
+                if await is_met(rule, layer, segment) is not expected:
+                    outcome = await _weakness(rule, layer, segment) if expected else "is matched"
+                    yield f"{rule.id}: {kind} {_short(line)} {outcome} ({channel})"
+
+
+async def _weakness(rule: Rule, layer: Layer, segment: Segment) -> str:
+    """How a line that should match does not: not at all, or with less weight than the rule's status has."""
+    report = await layer.scan(ScanRequest((segment,)), ())
+    score = max((finding.score for finding in report.findings if finding.rule == rule.id), default=None)
+    return "is not matched" if score is None else f"is matched with {score:.2f}, too weakly for status {rule.status}"
 
 
 async def _has_matching_example(rule: Rule) -> bool:
