@@ -84,7 +84,7 @@ def _refuse_unused(
     explain: bool,
     system_prompt: str | None,
 ) -> None:
-    """Raise `UsageError` for an option that would change nothing: whoever gave it expects that it does."""
+    """Raise `UsageError` for an option that would change nothing, since its user expects that it does."""
     if is_files and "-" in texts:
         raise click.UsageError('"-" is scanned alone, without --format and --agent-files.')
     if is_files and (explain or system_prompt is not None):

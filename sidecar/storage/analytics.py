@@ -108,8 +108,8 @@ class Analytics:
     async def by(self, column: Grouping, criteria: Filter | None = None) -> list[Group]:
         """The most frequent values of a column, at most `MAX_GROUPS`."""
         if column in _DIMENSIONS and (hours := await self._hours(criteria, keys=False)):
-            found = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
-            return [Group(value or None, scans, blocked) for value, scans, blocked in found]
+            groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
+            return [Group(value or None, scans, blocked) for value, scans, blocked in groups]
         name = table.c[column]
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
         rows = await self._rows(_filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
@@ -118,8 +118,8 @@ class Analytics:
     async def by_label(self, criteria: Filter | None = None) -> dict[Label, int]:
         """The number of decisions with each label; one decision may have several."""
         if hours := await self._hours(criteria, keys=False):
-            found = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
-            return {label: found.get(label, 0) for label in Label}
+            totals = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
+            return {label: totals.get(label, 0) for label in Label}
         counts = [func.sum(case((table.c.threats.contains(label, autoescape=True), 1), else_=0)) for label in Label]
         (row,) = await self._rows(_filtered(select(*counts), criteria))
         return {label: int(number or 0) for label, number in zip(Label, row, strict=True)}

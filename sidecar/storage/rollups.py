@@ -74,8 +74,8 @@ class RollUps:
     async def first_hour(self, connection: AsyncConnection) -> int:
         """The first hour with totals; it never changes."""
         if self._first_hour is None:
-            found = await connection.scalar(select(table.c.hour).where(table.c.dimension == FIRST))
-            self._first_hour = int(found or 0)
+            hour = await connection.scalar(select(table.c.hour).where(table.c.dimension == FIRST))
+            self._first_hour = int(hour or 0)
         return self._first_hour
 
     async def covers(self, hours: Hours) -> bool:
@@ -93,8 +93,8 @@ class RollUps:
 
     async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
         """Hour, decisions and blocked of one name; hours without any are left out."""
-        found = select(table.c.hour, table.c.scans, table.c.blocked)
-        rows = await self._rows(found, dimension, hours, table.c.name == name)
+        columns = select(table.c.hour, table.c.scans, table.c.blocked)
+        rows = await self._rows(columns, dimension, hours, table.c.name == name)
         return [(hour, scans, blocked) for hour, scans, blocked in rows]
 
     async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
