@@ -7,20 +7,20 @@ from collections.abc import Iterator
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
 """Characters of a part that is scored alone. A longer one fills windows of its own."""
-MIN_TEXT = 500
-"""Characters of a text whose parts are scored alone: of a shorter one, such as two subtitles, all counts."""
+MIN_TEXT = 1_000
+"""Characters of a user's text whose parts are scored alone: of a shorter one, such as some subtitles, all counts."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE = re.compile(r"\n\s*|<!--\s*|\s*-->|</?[A-Za-z][^<>\n]{0,200}>\s*|\"\s*[,:]\s*\"|\\n")
 """A line, an HTML comment, what stands between tags, a field of JSON."""
 
 
 def parts(text: str, start: int, end: int, *, lines: bool) -> Iterator[tuple[int, int]]:
-    """The spans of the paragraphs that overlap `text[start:end]`, and of their lines; none if the text is short.
+    """The spans of the paragraphs that overlap `text[start:end]`, with `lines` also of their lines.
 
-    Paragraphs end at blank lines. In logs, code, tables and lists a line is what a paragraph is in prose, and in markup
-    and JSON on one line an element, a comment or a field.
+    Without `lines` a short text has none. Paragraphs end at blank lines. In logs, code, tables and lists a line is what
+    a paragraph is in prose, and in markup and JSON on one line an element, a comment or a field.
     """
-    if len(text) < MIN_TEXT:
+    if len(text) < MIN_TEXT and not lines:
         return
     paragraphs = dict.fromkeys(_between(_PARAGRAPH, text, start, end))
     yield from paragraphs

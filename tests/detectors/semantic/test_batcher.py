@@ -328,7 +328,7 @@ def prose(count: int) -> str:
 @pytest.mark.parametrize(("channel", "expected"), [(0, 5.0), (1, 5.0), (2, 0.0)])
 async def test_a_paragraph_is_scored_alone(make: Make, channel: int, expected: float) -> None:
     """An order between harmless lines of its window is found where it stands, except in the application's texts."""
-    text = f"{prose(20)}\n\n{ORDER}\n\n{prose(20)}"
+    text = "\n\n".join([prose(20), prose(20), ORDER, prose(20), prose(20)])
     encoder = Diluted(cut=WindowSpec(16, 4))
     result = await make(encoder).score([ChannelText(text, channel)])
     worst = max(result.scored, key=lambda window: float(window.logits[0]))
