@@ -45,7 +45,8 @@ class ActionGate:
 
     async def finish(self) -> list[Event]:
         """Judge what is unfinished and release the rest."""
-        await self._judge_calls(self._calls.finish())
+        if calls := self._calls.finish():
+            await self._judge_calls(calls)
         for channel in list(self._open_links):
             await self._judge_text(self._texts[channel], channel)
         self._open_links.clear()
@@ -55,7 +56,8 @@ class ActionGate:
         self._queue.append(event)
         self._held_bytes += len(event.raw)
         calls = self._calls.observe(event.document)
-        await self._judge_calls(calls + self._calls.finish() if event.last else calls)
+        if calls := calls + self._calls.finish() if event.last else calls:
+            await self._judge_calls(calls)
         for piece in event.pieces:
             if not piece.json:
                 await self._add_text(piece.channel or piece.path, piece.text, whole=not piece.channel)
@@ -91,7 +93,7 @@ class ActionGate:
 
 def _finished(text: str) -> int:
     """The length of a text without a link, or the beginning of one, that its next piece may go on with."""
-    links = deque(_LINK.finditer(text), maxlen=1)
+    links = deque(_LINK.finditer(text) if "://" in text else (), maxlen=1)
     last = links[0] if links else None
     if last and last.end() == len(text):
         return last.start() if len(last.group()) < WINDOW else len(text)
