@@ -40,6 +40,8 @@ class Atom:
 
 _EMAIL = re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _URL = re.compile(r"(?i)\b(?:https?|ftps?|ssh|git|s3|gs|wss?|file|data|smb|ldap)://[^\s<>\"'`\\|{}^\[\]]+")
+LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\]]*")
+"""A link in the text of an answer with the punctuation that follows it, or only the beginning of one."""
 _IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ \u00a0-]?[A-Z0-9]{1,4}){3,9}|\b[A-Z]{2}\d{2}[A-Z0-9]{11,30}\b")
 _WALLET = re.compile(r"\b(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34})\b")
 _NUMBER = re.compile(r"(?<![\w.,])\+?\(?\d[\d \u00a0().,/'-]{0,40}\d(?![\w])|(?<![\w.,])\d(?![\w])")
@@ -94,6 +96,11 @@ def _url_atoms(url: str, start: int) -> Iterator[Atom]:
     yield Atom(AtomKind.URL, url_key(url), url, start, start + len(url))
     if host := url_host(url):
         yield Atom(AtomKind.HOST, host, host, start, start + len(url))
+
+
+def links(text: str) -> list[str]:
+    """The links in a text, without the punctuation that follows them."""
+    return list(dict.fromkeys(hit.rstrip(_TRAILING) for hit in LINK.findall(text)))
 
 
 def url_key(url: str) -> str:

@@ -6,7 +6,6 @@ response scanner acts on the findings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -17,6 +16,7 @@ import re2
 from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
 from sidecar.actions.arguments import is_larger, leaves
 from sidecar.actions.assessment import Assessment, Assessor
+from sidecar.actions.atoms import links
 from sidecar.actions.conversation import Conversation, ToolCall
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.tool_classes import ToolClass, ToolKind, classify
@@ -25,8 +25,6 @@ from sidecar.types import Finding, Label, LayerName
 
 MAX_SHOWN = 80
 """Characters of an argument that a refusal names."""
-_LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\]]+")
-_TRAILING = ".,;:!?)]}>'\"*_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +107,7 @@ class ActionReview:
 
     def text(self, text: str, path: str) -> list[ActionFinding]:
         """The findings on the links in a text of the answer."""
-        if "://" not in text:
+        if not self.judge.settings.links or "://" not in text:
             return []
         rules = [ActionFinding(rule.id, rule.score, path) for rule in self.judge.rules.in_text(text)]
         return [*rules, *self._links(text, path)]
@@ -137,9 +135,9 @@ class ActionReview:
             yield ActionFinding(rule.id, rule.score, call.path, call.name, argument)
 
     def _links(self, text: str, path: str) -> Iterator[ActionFinding]:
-        if not self.judge.settings.links or not self.conversation.results or LINK in self.judge.rules.off:
+        if not self.conversation.results or LINK in self.judge.rules.off:
             return
-        for url in dict.fromkeys(hit.rstrip(_TRAILING) for hit in _LINK.findall(text)):
+        for url in links(text):
             assessment = self._prepared().assess_link(url)
             if assessment.score >= self.judge.settings.threshold:
                 score, evidence = min(1.0, assessment.score), tuple(assessment.evidence)

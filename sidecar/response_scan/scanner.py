@@ -256,7 +256,7 @@ class ResponseScanner:
         in_time = partial(self._in_time, withholds=actions.withholds)
         return ActionGate(
             lambda calls: in_time(actions.judge_calls(calls)),
-            lambda text, path: in_time(actions.judge_text(text, path)),
+            (lambda text, path: in_time(actions.judge_text(text, path))) if self.settings.actions.links else None,
             hold=actions.withholds,
             max_bytes=self.settings.answers.body_bytes,
         )

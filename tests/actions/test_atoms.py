@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from sidecar.actions.atoms import AtomKind, amount_key, text_atoms, url_host, url_key
+from sidecar.actions.atoms import AtomKind, amount_key, links, text_atoms, url_host, url_key
 
 IBAN = "DE89370400440532013000"
 
@@ -56,6 +56,12 @@ def test_a_file_is_no_host() -> None:
     """But a name like any other."""
     assert keys("bill.pdf and x.example", AtomKind.HOST) == ["x.example"]
     assert "bill.pdf" in keys("bill.pdf", AtomKind.IDENTIFIER)
+
+
+def test_the_links_of_a_text() -> None:
+    """Whole, each once, without the marks that follow them."""
+    text = "![a](https://x.example/a(b)?d=c) and https://y.example/, https://y.example/."
+    assert links(text) == ["https://x.example/a(b)?d=c", "https://y.example/"]
 
 
 def test_a_broken_url_has_no_host() -> None:

