@@ -24,7 +24,7 @@ from sidecar.config import ActionAllowance, Actions, Settings
 from sidecar.types import Finding, Label, LayerName
 
 MAX_SHOWN = 80
-"""Characters of an argument that a refusal names."""
+"""Characters of a name or value in a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,12 @@ class ActionFinding:
         return (self.rule, self.tool, self.argument, self.value)
 
     def describe(self) -> str:
-        """What a client can put to its user: the tool, and the value that decided."""
-        value = self.value if len(self.value) <= MAX_SHOWN else f"{self.value[:MAX_SHOWN]}..."
-        where = f"the tool {self.tool!r} would be called" if self.tool else "it holds a link"
-        what = f" with {self.argument} {value!r}" if self.tool and value else f" to {value!r}" if value else ""
-        return f"{where}{what} ({self.rule})"
+        """What a client can put to its user: the tool and the argument, and the value if its provenance decided."""
+        value = f" {_shortened(self.value)!r}" if self.value else ""
+        if not self.tool:
+            return f"it holds a link{value and f' to{value}'} ({self.rule})"
+        argument = f" with {_shortened(self.argument)}{value}" if self.argument else ""
+        return f"the tool {_shortened(self.tool)!r} would be called{argument} ({self.rule})"
 
 
 class ActionJudge:
@@ -149,6 +150,10 @@ class ActionReview:
             numbers = [n for n, result in enumerate(results) if _is_under(self.suspicious, result.path)]
             self._assessor = Assessor(Provenances(self.conversation), frozenset(numbers))
         return self._assessor
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _is_under(paths: Iterable[str], place: str) -> bool:

@@ -11,7 +11,7 @@ from benchmarks.trajectories import Row, rows
 from benchmarks.trajectories import judge as judge_row
 from sidecar.actions.argument_rules import PROVENANCE, action_policy
 from sidecar.actions.conversation import ToolCall
-from sidecar.actions.judge import action_judge
+from sidecar.actions.judge import ActionFinding, action_judge
 from sidecar.config import Actions, RuleOverride, Settings
 from sidecar.errors import PolicyError
 
@@ -81,10 +81,15 @@ def test_classes_and_threshold_are_settings() -> None:
 
 
 def test_a_finding_describes_itself_to_the_user() -> None:
-    """Tool, argument and value, the last one shortened."""
+    """Tool, argument and value, each shortened; the value only if its provenance decided."""
     found = findings(document("Read it", MAIL), "send_mail", {"to": "vault@x.example"})[0]
     assert found.describe() == "the tool 'send_mail' would be called with to 'vault@x.example' (ACT-PROVENANCE)"
     assert "vault" not in repr(found.finding)
+    found = findings(document("Read it"), "run", {"command": "rm -rf /"})[0]
+    assert found.describe() == "the tool 'run' would be called with command (ACT-100)"
+    assert len(ActionFinding("ACT-100", 1.0, "p", "t" * 999, "a" * 999, "v" * 999).describe()) < 350
+    assert ActionFinding("ACT-105", 1.0, "p").describe() == "it holds a link (ACT-105)"
+    assert ActionFinding("ACT-LINK", 1.0, "p", value="https://x.example").describe().startswith("it holds a link to '")
 
 
 def test_links_in_the_words_of_an_answer() -> None:

@@ -104,7 +104,6 @@ async def test_ordinary_words_are_not_held() -> None:
 
 async def test_what_is_held_is_bounded() -> None:
     """A call that does not end is an error, not a leak of memory."""
-
     call = {"index": 0, "function": {"name": "a", "arguments": "x" * 900}}
     with pytest.raises(UpstreamError, match="too large"):
         await released(Judged().gate(max_bytes=2_000), [event({"tool_calls": [call]})] * 5)
@@ -125,7 +124,7 @@ async def test_what_is_kept_without_a_hold_is_bounded_too() -> None:
 async def test_the_texts_that_are_open_are_bounded(*, hold: bool) -> None:
     """Of more than that the oldest is judged as it is."""
     judged = Judged()
-    gate = judged.gate(hold=hold)
+    gate = judged.gate(hold=hold, max_bytes=1_000_000)
     await released(gate, [said("See https://x.example/a", index) for index in range(MAX_CHANNELS + 2)])
     assert len(judged.texts) == 2
     await gate.finish()
