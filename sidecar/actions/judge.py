@@ -13,7 +13,7 @@ from typing import Any
 
 import re2
 
-from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
+from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy, action_switches
 from sidecar.actions.arguments import is_larger, leaves
 from sidecar.actions.assessment import Assessment, Assessor
 from sidecar.actions.atoms import links
@@ -70,10 +70,10 @@ class ActionJudge:
 
 
 def action_judge(settings: Settings) -> ActionJudge | None:
-    """The judge under these settings; None if actions are off. Raises `PolicyError` for a change of an unknown rule."""
+    """The judge under these settings; None if actions are off. Raises `PolicyError` for a change that cannot be."""
     if settings.actions.mode == "off":
         return None
-    return ActionJudge(settings.actions, ArgumentRules(action_policy(), settings.rules))
+    return ActionJudge(settings.actions, ArgumentRules(action_policy(), action_switches(settings.rules)))
 
 
 @dataclass(slots=True)

@@ -69,7 +69,7 @@ class ResponseScannerFactory:
     """Opens a `ResponseScanner` for every response that must be scanned."""
 
     def __init__(self, settings: Settings, personal: RulesLayer | None) -> None:
-        """`personal`: needed unless `responses` is off. Raises `PolicyError` for a change of an unknown action rule."""
+        """`personal`: needed unless `responses` is off. Raises `PolicyError` for wrong changes of rules on actions."""
         self._settings = settings
         self._personal = personal
         self._judge = action_judge(settings)
