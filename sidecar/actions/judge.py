@@ -113,7 +113,7 @@ class ActionReview:
         rules = [ActionFinding(rule.id, rule.score, path) for rule in self.judge.rules.in_text(text)]
         return [*rules, *self._links(text, path)]
 
-    def assess(self, call: ToolCall, allowed: Set[str] = frozenset()) -> tuple[ToolKind, Assessment]:
+    def assess(self, call: ToolCall, allowed: Set[str]) -> tuple[ToolKind, Assessment]:
         """The class of a call, and its evidence whatever the settings say. `allowed`: arguments that are none."""
         kind = classify(call, self.conversation.tools.get(call.name), self.judge.settings.tools)
         return kind, self._prepared().assess(call, kind, allowed)
