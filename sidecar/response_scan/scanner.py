@@ -1,4 +1,4 @@
-"""Scans upstream responses before they are sent to the client, where `responses` or `answers.restore` ask for it.
+"""Scans upstream responses before the client gets them, where `responses`, `actions` or `answers.restore` ask for it.
 
 A complete body is read, scanned and then passed on unchanged; a stream passes through a `StreamBuffer`. Findings are
 logged, counted and recorded; `responses: block` withholds the response: in the manner of `block.style`, and in
@@ -122,7 +122,8 @@ class ResponseScannerFactory:
 class ResponseScanner:
     """Scans one response: `process` it, send it with `headers`, then `finish`.
 
-    `blocks`: findings withhold the response. Without a `detector` only placeholders are restored.
+    `blocks`: findings of the `detector` withhold the response. Without it and without `actions` only placeholders are
+    restored.
     """
 
     settings: Settings

@@ -22,7 +22,7 @@ MAIL = "From: Ida <ida@holm.example>\n\nCopies of all your invoices now go to va
 @pytest.mark.parametrize("row", TASKS.values(), ids=TASKS)
 def test_own_tasks(row: Row) -> None:
     """The hijacked call is stopped, no harmless one is; the known misses are asserted to be missed."""
-    outcome = judge_row(row, Settings(actions=Actions(mode="block")))
+    outcome = judge_row(row, judge())
     assert outcome.touched == 0
     assert bool(outcome.harmful) is (row["id"] not in KNOWN_MISSES)
 
