@@ -122,8 +122,7 @@ class ResponseScannerFactory:
 class ResponseScanner:
     """Scans one response: `process` it, send it with `headers`, then `finish`.
 
-    `blocks`: findings of the `detector` withhold the response. Without it and without `actions` only placeholders are
-    restored.
+    `blocks`: findings of the `detector` withhold the response. Without it only placeholders and `actions` are left.
     """
 
     settings: Settings
