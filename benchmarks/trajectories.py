@@ -1,7 +1,8 @@
 """Measures the judge of actions on scripted trajectories: harmful calls stopped, harmless calls touched.
 
 A line of the file is one task: the turns before the decisive call, the same turns with an injection in a tool result,
-the call of an agent that obeys it, and the calls of one that does not. Every call is judged under the default settings
+the call of an agent that obeys it, and the calls of one that does not (`harmless`, and `more_harmless` with turns of
+their own). Every call is judged under the default settings
 of `actions` (`mode: block`), in OpenAI's form; nothing else scans the texts.
 
     python -m benchmarks.trajectories FILE.jsonl [--threshold 0.5] [--totals] [--misses] [--json]
@@ -20,10 +21,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sidecar.actions.argument_rules import LINK, PROVENANCE
+from sidecar.actions.argument_rules import BY_PROVENANCE, ArgumentRules, action_policy
 from sidecar.actions.conversation import ToolCall
-from sidecar.actions.judge import ActionFinding, action_judge
-from sidecar.config import Actions, Settings
+from sidecar.actions.judge import ActionFinding, ActionJudge
+from sidecar.config import Actions
 
 Row = dict[str, Any]
 
@@ -41,7 +42,7 @@ class Outcome:
     @property
     def by_provenance(self) -> bool:
         """Whether provenance alone stops the harmful call."""
-        return any(finding.rule in {PROVENANCE, LINK} for finding in self.harmful)
+        return any(finding.rule in BY_PROVENANCE for finding in self.harmful)
 
     @property
     def touched(self) -> int:
@@ -69,26 +70,23 @@ def rows(path: Path) -> Iterator[Row]:
         yield row
 
 
-def judge(row: Row, settings: Settings) -> Outcome:
+def judge(row: Row, actions: ActionJudge) -> Outcome:
     """Judge all calls of a task."""
     hijacked = row["hijacked"]
     outcome = Outcome(
-        row["id"], row.get("kind", ""), row.get("language", ""), _findings(row, hijacked["turns"], hijacked, settings)
+        row["id"], row.get("kind", ""), row.get("language", ""), _findings(row, hijacked["turns"], hijacked, actions)
     )
-    outcome.harmless.append(_findings(row, row["turns"], row["harmless"], settings))
+    outcome.harmless.append(_findings(row, row["turns"], row["harmless"], actions))
     for later in row.get("more_harmless") or ():
-        outcome.harmless.append(_findings(row, later.get("turns") or row["turns"], later, settings))
+        outcome.harmless.append(_findings(row, later.get("turns") or row["turns"], later, actions))
     return outcome
 
 
-def _findings(row: Row, turns: list[Row], holder: Row, settings: Settings) -> list[ActionFinding]:
-    judge_of_actions = action_judge(settings)
-    if judge_of_actions is None:
-        return []
+def _findings(row: Row, turns: list[Row], holder: Row, actions: ActionJudge) -> list[ActionFinding]:
     system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
     tools = [{"type": "function", "function": tool} for tool in row["tools"]]
     call = ToolCall(holder["call"]["name"], holder["call"].get("arguments"), path="choices.0.message.tool_calls.0")
-    return judge_of_actions.review({"messages": [*system, *turns], "tools": tools}).call(call)
+    return actions.review({"messages": [*system, *turns], "tools": tools}).call(call)
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -148,9 +146,9 @@ def main() -> None:
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    settings = Settings(actions=Actions(mode="block", threshold=options.threshold))
+    actions = ActionJudge(Actions(mode="block", threshold=options.threshold), ArgumentRules(action_policy()))
     try:
-        outcomes = [judge(row, settings) for row in rows(options.file)]
+        outcomes = [judge(row, actions) for row in rows(options.file)]
     except (OSError, ValueError) as error:
         sys.exit(f"trajectories: {error}")
     print(json.dumps(summary(outcomes)) if options.json else report(outcomes, totals=options.totals))

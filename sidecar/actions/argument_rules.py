@@ -7,8 +7,7 @@ a machine that reads the argument does not undo them either.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
+from functools import cache
 from typing import Any
 
 from sidecar.actions.arguments import leaves
@@ -16,7 +15,7 @@ from sidecar.config import RuleOverride
 from sidecar.errors import PolicyError
 from sidecar.policy import Policy, Rule, load
 from sidecar.policy.rules import compiled, shipped_folder
-from sidecar.policy.switches import apply_switches, is_action_rule
+from sidecar.policy.switches import apply_changes, is_action_rule, unknown_rules
 from sidecar.util.json import encodable
 
 FOLDER = "actions"
@@ -27,31 +26,41 @@ LINK_RULE = "ACT-105"
 """The rule that applies to the text of an answer, too."""
 
 
+@cache
 def action_policy() -> Policy:
     """The shipped rules on arguments. Raises `PolicyError`."""
-    return _load(shipped_folder() / FOLDER)
+    return load((shipped_folder() / FOLDER,))
 
 
-@lru_cache(maxsize=1)
-def _load(folder: Path) -> Policy:
-    return load((folder,))
+def action_switches(switches: Mapping[str, RuleOverride]) -> dict[str, RuleOverride]:
+    """Those changes of the setting `rules` that are of rules on actions.
+
+    Raises `PolicyError` for unknown rules, and for changes that would do nothing or another thing than they say.
+    """
+    changes = {name: change for name, change in switches.items() if is_action_rule(name)}
+    if changes and (problems := [*unknown_rules(action_policy(), changes, BY_PROVENANCE), *_without_effect(changes)]):
+        raise PolicyError("settings change rules on actions that cannot be", [f"rules.{line}" for line in problems])
+    return changes
+
+
+def _without_effect(changes: Mapping[str, RuleOverride]) -> Iterator[str]:
+    for name, change in changes.items():
+        if change.status == "hint":
+            yield f"{name}: a rule on actions has the status off or block, not hint"
+        if change.score is not None and name in BY_PROVENANCE:
+            yield f"{name}: the score is the sum of the evidence; actions.threshold is what can be set"
 
 
 class ArgumentRules:
-    """Searches arguments for the rules of a policy that block. `off`: ids of rules that are switched off.
+    """Searches arguments for the rules of a policy that block. `off`: findings by provenance that are switched off.
 
-    `switches`: the setting `rules`, of which those for rules on actions are meant. Raises `PolicyError` for unknown
-    ones.
+    `switches`: as `action_switches` returns them.
     """
 
     def __init__(self, policy: Policy, switches: Mapping[str, RuleOverride] | None = None) -> None:
-        changes = {name: change for name, change in (switches or {}).items() if is_action_rule(name)}
-        self.off = frozenset(name for name, change in changes.items() if change.status in {"off", "hint"})
-        own = {name: change for name, change in changes.items() if name not in BY_PROVENANCE}
-        ids = {rule.id for rule in policy.rules}
-        if unknown := [f"rules.{name}: no rule on actions has this id" for name in own if name not in ids]:
-            raise PolicyError("settings change rules that do not exist", unknown)
-        self._rules = [rule for rule in apply_switches(policy, own).rules if rule.status == "block"]
+        changes = dict(switches or {})
+        self.off = frozenset(name for name in BY_PROVENANCE if name in changes and changes.pop(name).status == "off")
+        self._rules = [rule for rule in apply_changes(policy, changes).rules if rule.status == "block"]
 
     def in_arguments(self, arguments: Any) -> Iterator[tuple[Rule, str]]:
         """The rules that the arguments of a call meet, each with the name of the argument."""

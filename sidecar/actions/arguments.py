@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Set
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +42,7 @@ def leaves(arguments: Any) -> Iterator[tuple[str, str]]:
     stack: list[tuple[str, Any]] = [("", arguments)]
     while stack:
         name, value = stack.pop()
-        value = _parsed(value) if isinstance(value, str) else value
+        value = json.embedded(value) if isinstance(value, str) else value
         if isinstance(value, dict):
             stack += [(str(key), child) for key, child in reversed(value.items())]
         elif isinstance(value, list):
@@ -63,14 +62,6 @@ def is_larger(value: Any, limit: int) -> bool:
         elif isinstance(item, list):
             stack += item
     return size > limit
-
-
-def _parsed(text: str) -> Any:
-    """The object or list that a text holds as JSON, or the text."""
-    if text.lstrip()[:1] in ("{", "["):
-        with suppress(ValueError):
-            return json.loads_leniently(text.encode("utf-8", "surrogatepass"))
-    return text
 
 
 def arguments_of(value: Any, without: Set[str] = frozenset()) -> Iterator[Argument]:

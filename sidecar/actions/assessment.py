@@ -65,6 +65,13 @@ class Assessment(NamedTuple):
     evidence: Evidence = {}  # noqa: RUF012 - never changed
 
 
+class _Prose(NamedTuple):
+    """A sentence without case, and the words of it and its neighbours."""
+
+    text: str
+    words: frozenset[str]
+
+
 class Assessor:
     """Assesses actions against one conversation. `suspicious`: results in which a layer has found something."""
 
@@ -73,6 +80,7 @@ class Assessor:
         self._request = UserRequest(provenances.user_text)
         self._suspicious = suspicious
         self._links: dict[str, int] = {}
+        self._families: dict[str, frozenset[str]] = {}
 
     def assess(self, call: ToolCall, kind: ToolKind, allowed: Set[str] = frozenset()) -> Assessment:
         """The strongest evidence among the call's arguments, those aside that the settings allow by name."""
@@ -108,15 +116,29 @@ class Assessor:
         asking = self._asking(kind)
         if "unasked" not in asking or kind.tool_class not in {ToolClass.EXECUTES, ToolClass.SENDS, ToolClass.PAYS}:
             return Assessment()
-        prose = [place for place in self._provenances.passages if not place.structured]
-        if any(_names(place, call.name) for place in prose):
+        if _is_distinctive(call.name) and any(call.name.casefold() in prose.text for prose in self._prose):
             evidence = asking | _weights("names_tool")
             return Assessment(round(sum(evidence.values()), 2), None, evidence)
-        nouns = name_words(call.name)[1:]
-        if kind.families.isdisjoint(_CORRESPONDENCE) and any(_asks_for(place, kind.families, nouns) for place in prose):
+        if kind.families.isdisjoint(_CORRESPONDENCE) and self._is_requested(kind.families, name_words(call.name)[1:]):
             evidence = asking | _weights("requested_there")
             return Assessment(round(sum(evidence.values()), 2), None, evidence)
         return Assessment()
+
+    def _is_requested(self, families: frozenset[str], nouns: list[str]) -> bool:
+        """Whether prose asks for an action of these families and names its object as the tool does."""
+        near = (prose.text for prose in self._prose if not prose.words.isdisjoint(nouns))
+        return any(self._solicited(text) & families for text in near)
+
+    def _solicited(self, text: str) -> frozenset[str]:
+        if text not in self._families:
+            self._families[text] = solicited_families(text)
+        return self._families[text]
+
+    @cached_property
+    def _prose(self) -> list[_Prose]:
+        """The sentences of third parties, folded once for all calls of a response."""
+        places = [place for place in self._provenances.passages if not place.structured]
+        return [_Prose(place.text.casefold(), frozenset(_TOKEN.findall(place.around.casefold()))) for place in places]
 
     def _fetch(self, url: Atom) -> Evidence:
         """Evidence against fetching a URL that carries data to a host that only third parties have named."""
@@ -155,7 +177,7 @@ class Assessor:
         if not in_field:
             found.append("prose")
         is_social = families <= _SOCIAL
-        if any(solicited_families(place.text if is_social else place.around) & families for place in prose):
+        if any(self._solicited(place.text if is_social else place.around) & families for place in prose):
             found.append("solicited" if is_covered and is_social else "requested_there")
         if self._has_better(atom, places):
             found.append("better_candidate")
@@ -192,13 +214,11 @@ class Assessor:
 
 def _names(place: Passage, tool: str) -> bool:
     """Whether a text names a tool, if its name is not a plain word."""
-    return bool(re.search(r"[_-]|[a-z][A-Z]", tool)) and tool.casefold() in place.text.casefold()
+    return _is_distinctive(tool) and tool.casefold() in place.text.casefold()
 
 
-def _asks_for(place: Passage, families: frozenset[str], nouns: list[str]) -> bool:
-    """Whether a text asks for an action of these families and names its object as the tool does."""
-    words = set(_TOKEN.findall(place.around.casefold()))
-    return any(noun in words for noun in nouns) and bool(solicited_families(place.text) & families)
+def _is_distinctive(tool: str) -> bool:
+    return bool(re.search(r"[_-]|[a-z][A-Z]", tool))
 
 
 def _domain(address: Atom) -> str:

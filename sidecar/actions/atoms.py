@@ -1,7 +1,7 @@
 """Atoms: the values in a text or an argument that say whom or what an action reaches, each in a comparable form.
 
-Blanks in an IBAN, the punctuation of a phone number, the case of an address and the separators of an amount do not
-count. Prose holds no atoms beside those.
+Blanks in an IBAN, the punctuation of a phone number and the case of an address do not count. Prose holds no atoms
+beside those.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from urllib.parse import urlsplit
+
+from stdnum import numdb
 
 
 class AtomKind(StrEnum):
@@ -23,24 +26,24 @@ class AtomKind(StrEnum):
     PHONE = "phone"
     PATH = "path"
     COMMAND = "command"
-    AMOUNT = "amount"
     IDENTIFIER = "identifier"
 
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A value. `key` is its comparable form; `start` and `end` are its place in the text that it stands in."""
+    """A value. `key` is its comparable form; `start` is its place in the text that it stands in."""
 
     kind: AtomKind
     key: str
     text: str
     start: int = 0
-    end: int = 0
 
 
 _EMAIL = re.compile(r"(?<![\w.+'-])[\w.+'-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _URL = re.compile(r"(?i)\b(?:https?|ftps?|ssh|git|s3|gs|wss?|file|data|smb|ldap)://[^\s<>\"'`\\|{}^\[\]]+")
-_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ \u00a0-]?[A-Z0-9]{1,4}){3,9}|\b[A-Z]{2}\d{2}[A-Z0-9]{11,30}\b")
+LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\]]*")
+"""A link in the text of an answer with the punctuation that follows it, or only the beginning of one."""
+_IBAN = re.compile(r"\b[A-Z]{2}\d{2}(?:[ \u00a0-]?[A-Z0-9]{1,4}){3,9}")
 _WALLET = re.compile(r"\b(?:0x[0-9a-fA-F]{40}|bc1[02-9ac-hj-np-z]{20,60}|[13][1-9A-HJ-NP-Za-km-z]{25,34})\b")
 _NUMBER = re.compile(r"(?<![\w.,])\+?\(?\d[\d \u00a0().,/'-]{0,40}\d(?![\w])|(?<![\w.,])\d(?![\w])")
 _HOST = re.compile(r"(?i)(?<![\w@./-])(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]{2,18}(?![\w@-])(?!\.[a-z])")
@@ -58,14 +61,6 @@ _SUFFIXES = """
 FILE_SUFFIXES = frozenset(_SUFFIXES.split())
 """Last parts of names of files, which look like hosts."""
 _TRAILING = ".,;:!?)]}>'\"*_"
-_LENGTHS = """
-    AD24 AE23 AL28 AT20 AZ28 BA20 BE16 BG22 BH22 BR29 BY28 CH21 CR22 CY28 CZ24 DE22 DK18 DO28 EE20 EG29 ES24
-    FI18 FO18 FR27 GB22 GE22 GI23 GL18 GR27 GT28 HR21 HU28 IE22 IL23 IQ23 IS26 IT27 JO30 KW30 KZ20 LB28 LC32 LI21
-    LT20 LU20 LV21 MC27 MD24 ME22 MK19 MR27 MT31 MU30 NL18 NO15 PK24 PL28 PS29 PT25 QA29 RO24 RS22 SA24 SE24 SI19
-    SK24 SM27 TN24 TR26 UA29 VA22 XK20
-"""
-IBAN_LENGTHS = {item[:2]: int(item[2:]) for item in _LENGTHS.split()}
-"""Characters of an IBAN by country (the registry of ISO 13616): words may follow it without a mark."""
 MIN_ACCOUNT_DIGITS, MIN_PHONE_DIGITS, PHONE_TAIL, MIN_IBAN, MIN_DIGITS = 6, 7, 8, 14, 5
 
 
@@ -80,20 +75,25 @@ def _atoms(text: str) -> Iterator[Atom]:
     if "@" in text:
         for hit in _EMAIL.finditer(text):
             value = hit.group().strip(".'-")
-            yield Atom(AtomKind.EMAIL, value.casefold(), value, hit.start(), hit.end())
+            yield Atom(AtomKind.EMAIL, value.casefold(), value, hit.start())
     if "." in text:
         yield from _hosts(text)
     yield from _numbers(text)
     for kind, pattern in ((AtomKind.PATH, _PATH), (AtomKind.IDENTIFIER, _HANDLE), (AtomKind.IDENTIFIER, _IDENTIFIER)):
         for hit in pattern.finditer(text):
             value = hit.group().rstrip(_TRAILING)
-            yield Atom(kind, folded(value.lstrip("@#")), value, hit.start(), hit.end())
+            yield Atom(kind, folded(value.lstrip("@#")), value, hit.start())
 
 
 def _url_atoms(url: str, start: int) -> Iterator[Atom]:
-    yield Atom(AtomKind.URL, url_key(url), url, start, start + len(url))
+    yield Atom(AtomKind.URL, url_key(url), url, start)
     if host := url_host(url):
-        yield Atom(AtomKind.HOST, host, host, start, start + len(url))
+        yield Atom(AtomKind.HOST, host, host, start)
+
+
+def links(text: str) -> list[str]:
+    """The links in a text, without the punctuation that follows them."""
+    return list(dict.fromkeys(hit.rstrip(_TRAILING) for hit in LINK.findall(text)))
 
 
 def url_key(url: str) -> str:
@@ -115,11 +115,11 @@ def _hosts(text: str) -> Iterator[Atom]:
     for hit in _HOST.finditer(text):
         name = hit.group().lower()
         if name.rpartition(".")[2] in FILE_SUFFIXES:
-            yield Atom(AtomKind.IDENTIFIER, name, hit.group(), hit.start(), hit.end())
+            yield Atom(AtomKind.IDENTIFIER, name, hit.group(), hit.start())
         else:
-            yield Atom(AtomKind.HOST, name.removeprefix("www."), hit.group(), hit.start(), hit.end())
+            yield Atom(AtomKind.HOST, name.removeprefix("www."), hit.group(), hit.start())
     for hit in _IPV4.finditer(text):
-        yield Atom(AtomKind.HOST, hit.group(), hit.group(), hit.start(), hit.end())
+        yield Atom(AtomKind.HOST, hit.group(), hit.group(), hit.start())
 
 
 def _numbers(text: str) -> Iterator[Atom]:
@@ -128,37 +128,29 @@ def _numbers(text: str) -> Iterator[Atom]:
         for hit in pattern.finditer(text):
             key = re.sub(r"[\W_]", "", hit.group())
             if pattern is _IBAN:
-                key = key[: IBAN_LENGTHS.get(key[:2], 0)]
+                key = key[: _iban_length(key[:2])]
             if len(key) >= MIN_IBAN and sum(map(str.isdigit, key)) >= MIN_DIGITS:
                 covered[hit.start() : hit.end()] = b"\1" * len(hit.group())
-                yield Atom(AtomKind.ACCOUNT, key, hit.group(), hit.start(), hit.end())
+                yield Atom(AtomKind.ACCOUNT, key, hit.group(), hit.start())
     for hit in _NUMBER.finditer(text):
         if not covered[hit.start()]:
-            yield from _number_atoms(hit.group(), hit.start(), hit.end())
+            yield from _number_atoms(hit.group(), hit.start())
 
 
-def _number_atoms(text: str, start: int, end: int) -> Iterator[Atom]:
+def _number_atoms(text: str, start: int) -> Iterator[Atom]:
     digits = re.sub(r"\D", "", text)
-    if (amount := amount_key(text)) is not None:
-        yield Atom(AtomKind.AMOUNT, amount, text, start, end)
     if len(digits) >= MIN_PHONE_DIGITS and len(digits) <= 15 and "," not in text:
-        yield Atom(AtomKind.PHONE, digits[-PHONE_TAIL:], text, start, end)
+        yield Atom(AtomKind.PHONE, digits[-PHONE_TAIL:], text, start)
     if MIN_ACCOUNT_DIGITS <= len(digits) <= 34 and "," not in text and "." not in text:
-        yield Atom(AtomKind.ACCOUNT, digits, text, start, end)
+        yield Atom(AtomKind.ACCOUNT, digits, text, start)
 
 
-def amount_key(text: str) -> str | None:
-    """The canonical form of a number however it is written (`1.200,50`, `1,200.5`, `1 200`); None for other digits."""
-    squeezed = re.sub(r"[ \u00a0']", "", text).lstrip("+")
-    if not re.fullmatch(r"\d+(?:[.,]\d+)*", squeezed):
-        return None
-    head, mark, tail = squeezed.rpartition("," if squeezed.rfind(",") > squeezed.rfind(".") else ".")
-    is_fraction = bool(mark) and len(tail) != 3
-    if not mark:
-        head, tail, is_fraction = squeezed, "", False
-    whole = re.sub(r"[.,]", "", head if is_fraction or not mark else head + tail).lstrip("0") or "0"
-    fraction = tail.rstrip("0") if is_fraction else ""
-    return f"{whole}.{fraction}" if fraction else whole
+@cache
+def _iban_length(country: str) -> int:
+    """Characters of an IBAN of a country, 0 for others: words may follow one without a mark."""
+    ((_, properties), *_) = numdb.get("iban").info(country)
+    parts = re.findall(r"(\d+)!", properties.get("bban", ""))
+    return len("DE89") + sum(map(int, parts)) if parts else 0
 
 
 def folded(text: str) -> str:

@@ -1,12 +1,11 @@
-"""What a model was given before it answered, by author: the user, the application, the model itself, and third parties.
+"""What a model was given before it answered, by author: the user, the application, and third parties.
 
-Reads the body of a request (chat completions, responses, messages). A result of a tool knows the call that fetched it.
+Reads the body of a request (chat completions, responses, messages). What the model itself said before is no source.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,8 @@ from sidecar.extraction import retrieved_passages
 from sidecar.util import json
 
 Json = Any
-_THIRD_PARTY = frozenset({"document", "file", "input_file", "search_result", "tool_result", "web_search_tool_result"})
+_THIRD_PARTY = frozenset({"document", "file", "input_file"})
+"""Types of parts beside `..._result`."""
 _SETTINGS = frozenset({"id", "type", "status", "role", "call_id", "tool_use_id", "tool_call_id", "cache_control"})
 MAX_CHARACTERS = 512 * 1024
 """Characters of results that are kept, the last ones."""
@@ -35,17 +35,15 @@ class ToolCall:
 
     name: str
     arguments: Json = None
-    id: str = ""
     path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A text of third parties. `call`: the call that fetched it, if a tool did."""
+    """A text of third parties. `path`: of the turn, part or field that holds it."""
 
     text: str
     path: str
-    call: ToolCall | None = None
 
 
 @dataclass(slots=True)
@@ -54,11 +52,8 @@ class Conversation:
 
     user: list[str] = field(default_factory=list)
     application: list[str] = field(default_factory=list)
-    model: list[str] = field(default_factory=list)
     results: list[Result] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
     tools: dict[str, Tool] = field(default_factory=dict)
-    _by_id: dict[str, ToolCall] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, document: Json) -> Conversation:
@@ -68,7 +63,7 @@ class Conversation:
             conversation.tools = {tool.name: tool for tool in _tools(document.get("tools"))}
             conversation.tools |= {tool.name: tool for tool in _tools(document.get("functions"))}
             for name in ("system", "instructions"):
-                conversation._add_application(document.get(name))
+                conversation._add_application(document.get(name), name)
             for name in ("messages", "input"):
                 conversation._add_turns(document.get(name), name)
         return conversation
@@ -81,23 +76,19 @@ class Conversation:
                 self._add_turn(turn, f"{path}.{number}")
 
     def _add_turn(self, turn: dict[str, Json], path: str) -> None:
-        calls = list(calls_of(turn, path))
-        self.calls += calls
-        self._by_id |= {call.id: call for call in calls if call.id}
         kind, role = _word(turn.get("type")) or "message", _word(turn.get("role"))
         if role in {"system", "developer"}:
-            self._add_application(turn.get("content"))
+            self._add_application(turn.get("content"), path)
         elif role in {"tool", "function"} or kind.endswith("_output"):
-            self._add_result(turn.get("output", turn.get("content")), path, turn)
+            self._add_result(turn.get("output", turn.get("content")), path)
         elif role == "assistant" or kind.endswith("_call") or kind == "reasoning":
-            self._add_parts(turn.get("content"), path, self.model)
-            if "output" in turn:
-                self._add_result(turn["output"], path, turn)
+            self._add_parts(turn.get("content"), path, [])
+            self._add_result(turn.get("output"), path)
         else:
             self._add_parts(turn.get("content"), path, self.user)
 
     def _add_parts(self, content: Json, path: str, author: list[str]) -> None:
-        """The parts of a turn: text of its author, and what third parties wrote."""
+        """The parts of a turn: text of its author, added to `author`, and what third parties wrote."""
         if isinstance(content, str):
             author.append(content)
         for number, part in enumerate(content if isinstance(content, list) else ()):
@@ -105,25 +96,23 @@ class Conversation:
             if not isinstance(part, dict):
                 author += [part] if isinstance(part, str) else []
             elif (kind := _word(part.get("type"))) in _THIRD_PARTY or kind.endswith("_result"):
-                self._add_result(part.get("content", part), place, part)
+                self._add_result(part.get("content", part), place)
             elif isinstance(text := part.get("text"), str):
                 author.append(text)
 
-    def _add_application(self, content: Json) -> None:
+    def _add_application(self, content: Json, path: str) -> None:
         """Text of the application; passages that it retrieved are third parties'."""
         for text in map(json.encodable, strings(content)):
             passages = retrieved_passages.passages(text)
             for passage in passages:
                 text = text.replace(passage, "\n")  # noqa: PLW2901 - the rest is what the application says itself
-                self.results.append(Result(passage, "system"))
+                self.results.append(Result(passage, path))
             self.application.append(text)
 
-    def _add_result(self, content: Json, path: str, item: dict[str, Json]) -> None:
-        ids = [_word(item.get(name)) for name in ("tool_call_id", "tool_use_id", "call_id")]
-        call = next((self._by_id[name] for name in ids if name in self._by_id), None)
+    def _add_result(self, content: Json, path: str) -> None:
         text = content if isinstance(content, str) else "\n".join(strings(content))
         if text:
-            self.results.append(Result(text[-MAX_CHARACTERS:], path, call))
+            self.results.append(Result(text[-MAX_CHARACTERS:], path))
 
 
 def strings(value: Json) -> Iterator[str]:
@@ -143,28 +132,25 @@ def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
     """The tool calls in a turn or an output item, of any of the APIs."""
     if not isinstance(item, dict):
         return
-    for number, call in enumerate(_objects(item.get("tool_calls"))):
+    for number, call in enumerate(objects(item.get("tool_calls"))):
         inner = call.get("function") or call.get("custom")
         if isinstance(inner, dict):
             arguments = inner.get("arguments", inner.get("input"))
-            yield parsed_call(inner.get("name"), arguments, call.get("id"), f"{path}.tool_calls.{number}")
+            yield parsed_call(inner.get("name"), arguments, f"{path}.tool_calls.{number}")
     if isinstance(legacy := item.get("function_call"), dict):
-        yield parsed_call(legacy.get("name"), legacy.get("arguments"), "", f"{path}.function_call")
+        yield parsed_call(legacy.get("name"), legacy.get("arguments"), f"{path}.function_call")
     kind = _word(item.get("type"))
     if kind.endswith(("_call", "tool_use")):
         arguments = item.get("arguments", item.get("input", item.get("action")))
-        yield parsed_call(item.get("name") or kind, arguments, item.get("call_id") or item.get("id"), path)
-    for number, part in enumerate(_objects(item.get("content"))):
+        yield parsed_call(item.get("name") or kind, arguments, path)
+    for number, part in enumerate(objects(item.get("content"))):
         if _word(part.get("type")).endswith("tool_use"):
-            yield parsed_call(part.get("name"), part.get("input"), part.get("id"), f"{path}.content.{number}")
+            yield parsed_call(part.get("name"), part.get("input"), f"{path}.content.{number}")
 
 
-def parsed_call(name: Json, arguments: Json, call_id: Json, path: str) -> ToolCall:
+def parsed_call(name: Json, arguments: Json, path: str) -> ToolCall:
     """A call whose arguments may be a JSON text."""
-    if isinstance(arguments, str):
-        with suppress(ValueError):
-            arguments = json.loads_leniently(arguments.encode("utf-8", "surrogatepass"))
-    return ToolCall(_word(name), arguments, _word(call_id), path)
+    return ToolCall(_word(name), json.embedded(arguments) if isinstance(arguments, str) else arguments, path)
 
 
 def _word(value: Json) -> str:
@@ -172,12 +158,13 @@ def _word(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _objects(value: Json) -> list[dict[str, Json]]:
+def objects(value: Json) -> list[dict[str, Json]]:
+    """The objects in a list; none for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _tools(value: Json) -> Iterator[Tool]:
-    for item in _objects(value):
+    for item in objects(value):
         inner = item.get("function") if isinstance(item.get("function"), dict) else item
         if isinstance(inner, dict) and isinstance(name := inner.get("name"), str):
             description = inner.get("description")

@@ -6,7 +6,6 @@ response scanner acts on the findings.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,9 +13,10 @@ from typing import Any
 
 import re2
 
-from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy
+from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy, action_switches
 from sidecar.actions.arguments import is_larger, leaves
 from sidecar.actions.assessment import Assessment, Assessor
+from sidecar.actions.atoms import links
 from sidecar.actions.conversation import Conversation, ToolCall
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.tool_classes import ToolClass, ToolKind, classify
@@ -24,9 +24,7 @@ from sidecar.config import ActionAllowance, Actions, Settings
 from sidecar.types import Finding, Label, LayerName
 
 MAX_SHOWN = 80
-"""Characters of an argument that a refusal names."""
-_LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\]]+")
-_TRAILING = ".,;:!?)]}>'\"*_"
+"""Characters of a name or value in a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,12 @@ class ActionFinding:
         return (self.rule, self.tool, self.argument, self.value)
 
     def describe(self) -> str:
-        """What a client can put to its user: the tool, and the value that decided."""
-        value = self.value if len(self.value) <= MAX_SHOWN else f"{self.value[:MAX_SHOWN]}..."
-        where = f"the tool {self.tool!r} would be called" if self.tool else "it holds a link"
-        what = f" with {self.argument} {value!r}" if self.tool and value else f" to {value!r}" if value else ""
-        return f"{where}{what} ({self.rule})"
+        """What a client can put to its user: the tool and the argument, and the value if its provenance decided."""
+        value = f" {_shortened(self.value)!r}" if self.value else ""
+        if not self.tool:
+            return f"it holds a link{value and f' to{value}'} ({self.rule})"
+        argument = f" with {_shortened(self.argument)}{value}" if self.argument else ""
+        return f"the tool {_shortened(self.tool)!r} would be called{argument} ({self.rule})"
 
 
 class ActionJudge:
@@ -71,10 +70,10 @@ class ActionJudge:
 
 
 def action_judge(settings: Settings) -> ActionJudge | None:
-    """The judge under these settings; None if actions are off. Raises `PolicyError` for a change of an unknown rule."""
+    """The judge under these settings; None if actions are off. Raises `PolicyError` for a change that cannot be."""
     if settings.actions.mode == "off":
         return None
-    return ActionJudge(settings.actions, ArgumentRules(action_policy(), settings.rules))
+    return ActionJudge(settings.actions, ArgumentRules(action_policy(), action_switches(settings.rules)))
 
 
 @dataclass(slots=True)
@@ -109,12 +108,12 @@ class ActionReview:
 
     def text(self, text: str, path: str) -> list[ActionFinding]:
         """The findings on the links in a text of the answer."""
-        if "://" not in text:
+        if not self.judge.settings.links or "://" not in text:
             return []
         rules = [ActionFinding(rule.id, rule.score, path) for rule in self.judge.rules.in_text(text)]
         return [*rules, *self._links(text, path)]
 
-    def assess(self, call: ToolCall, allowed: Set[str] = frozenset()) -> tuple[ToolKind, Assessment]:
+    def assess(self, call: ToolCall, allowed: Set[str]) -> tuple[ToolKind, Assessment]:
         """The class of a call, and its evidence whatever the settings say. `allowed`: arguments that are none."""
         kind = classify(call, self.conversation.tools.get(call.name), self.judge.settings.tools)
         return kind, self._prepared().assess(call, kind, allowed)
@@ -137,9 +136,9 @@ class ActionReview:
             yield ActionFinding(rule.id, rule.score, call.path, call.name, argument)
 
     def _links(self, text: str, path: str) -> Iterator[ActionFinding]:
-        if not self.judge.settings.links or not self.conversation.results or LINK in self.judge.rules.off:
+        if not self.conversation.results or LINK in self.judge.rules.off:
             return
-        for url in dict.fromkeys(hit.rstrip(_TRAILING) for hit in _LINK.findall(text)):
+        for url in links(text):
             assessment = self._prepared().assess_link(url)
             if assessment.score >= self.judge.settings.threshold:
                 score, evidence = min(1.0, assessment.score), tuple(assessment.evidence)
@@ -151,6 +150,10 @@ class ActionReview:
             numbers = [n for n, result in enumerate(results) if _is_under(self.suspicious, result.path)]
             self._assessor = Assessor(Provenances(self.conversation), frozenset(numbers))
         return self._assessor
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
 def _is_under(paths: Iterable[str], place: str) -> bool:

@@ -67,14 +67,8 @@ def _pieces(text: str, number: int) -> Iterator[Passage]:
 
 
 def _split(text: str, number: int) -> Iterator[Passage]:
-    try:
-        value = json.loads(text.encode("utf-8", "surrogatepass")) if text.lstrip()[:1] in ("{", "[") else None
-    except json.DecodeError:
-        value = None
-    if value is None:
-        yield from _text(text, number, "")
-    else:
-        yield from _json(value, number)
+    value = json.embedded(text)
+    yield from _text(value, number, "") if isinstance(value, str) else _json(value, number)
 
 
 def _json(document: Any, number: int) -> Iterator[Passage]:

@@ -1,9 +1,8 @@
-"""Looks atoms up: in what user and application said, in third-party text, and in the model's own earlier words."""
+"""Looks atoms up: in what user and application said, and in third-party text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from enum import StrEnum
 from functools import cached_property
 
 from sidecar.actions.atoms import Atom, AtomKind, folded, text_atoms
@@ -12,15 +11,6 @@ from sidecar.actions.passages import Passage, passages_of
 
 _CONTAINED = frozenset({AtomKind.PATH, AtomKind.IDENTIFIER, AtomKind.COMMAND, AtomKind.PHONE})
 """Kinds that are also found as a part of a text."""
-
-
-class Provenance(StrEnum):
-    """Who has said an atom; the first that applies."""
-
-    TRUSTED = "trusted"
-    UNTRUSTED = "untrusted"
-    MODEL = "model"
-    NOWHERE = "nowhere"
 
 
 class Provenances:
@@ -42,11 +32,6 @@ class Provenances:
     @cached_property
     def _trusted(self) -> _Texts:
         return _Texts([*self._conversation.user, *self._conversation.application, *self._tool_texts()])
-
-    @cached_property
-    def _model(self) -> _Texts:
-        calls = [text for call in self._conversation.calls for text in strings(call.arguments)]
-        return _Texts([*self._conversation.model, *calls])
 
     @cached_property
     def _by_key(self) -> dict[tuple[AtomKind, str], list[Passage]]:
@@ -80,14 +65,6 @@ class Provenances:
         for tool in self._conversation.tools.values():
             yield tool.description
             yield from strings(tool.parameters)
-
-    def provenance(self, atom: Atom) -> Provenance:
-        """Who has said it."""
-        if self.is_trusted(atom):
-            return Provenance.TRUSTED
-        if self.places(atom):
-            return Provenance.UNTRUSTED
-        return Provenance.MODEL if atom in self._model else Provenance.NOWHERE
 
     def is_trusted(self, atom: Atom) -> bool:
         """Whether user or application have said it."""

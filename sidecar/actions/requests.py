@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from sidecar.actions.tool_classes import ToolKind
-from sidecar.actions.vocabulary import COMPATIBLE, RELATED, delegates, mentions, points, requested_families
+from sidecar.actions.vocabulary import COMPATIBLE, RELATED, delegates, mentions, plain, points, requested_families
 
 MAX_END = 32 * 1024
 """Characters of a long text that are read at either end: what a user pastes, the request stands before or after."""
@@ -16,7 +16,8 @@ class UserRequest:
     """The user's turns, read for requests when an action is assessed."""
 
     def __init__(self, text: str) -> None:
-        self._text = text if len(text) <= 2 * MAX_END else f"{text[:MAX_END]}\n{text[-MAX_END:]}"
+        read = text if len(text) <= 2 * MAX_END else f"{text[:MAX_END]}\n{text[-MAX_END:]}"
+        self._text = plain(read)  # once: what reads it folds it again, which costs little then
 
     @cached_property
     def _families(self) -> frozenset[str]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-from sidecar.actions.conversation import ToolCall, calls_of, parsed_call
-
-Json = Any
+from sidecar.actions.conversation import Json, ToolCall, calls_of, objects, parsed_call
 
 
 def response_calls(document: Json) -> list[ToolCall]:
@@ -17,9 +14,9 @@ def response_calls(document: Json) -> list[ToolCall]:
 
 
 def _calls(document: dict[str, Json], path: str) -> Iterator[ToolCall]:
-    for number, choice in enumerate(_objects(document.get("choices"))):
+    for number, choice in enumerate(objects(document.get("choices"))):
         yield from calls_of(choice.get("message"), f"{path}choices.{number}.message")
-    for number, item in enumerate(_objects(document.get("output"))):
+    for number, item in enumerate(objects(document.get("output"))):
         yield from calls_of(item, f"{path}output.{number}")
     if document.get("role") == "assistant" or document.get("type") == "message":
         yield from calls_of({"content": document.get("content")}, path.rstrip(".") or "message")
@@ -39,7 +36,7 @@ class _OpenCall:
     id: str = ""
 
     def finished(self) -> ToolCall:
-        return parsed_call(self.name, self.arguments or self.value, "", self.path)
+        return parsed_call(self.name, self.arguments or self.value, self.path)
 
 
 class StreamCalls:
@@ -60,7 +57,7 @@ class StreamCalls:
             return []
         kind = str(document.get("type") or "")
         if "choices" in document:
-            return [call for choice in _objects(document["choices"]) for call in self._choice(choice)]
+            return [call for choice in objects(document["choices"]) for call in self._choice(choice)]
         if kind.startswith("response."):
             return self._response_event(kind, document)
         if kind.startswith("content_block_"):
@@ -77,7 +74,7 @@ class StreamCalls:
         index, delta = choice.get("index", 0), choice.get("delta")
         prefix = f"choices.{index}."
         if isinstance(delta, dict):
-            for number, part in enumerate(_objects(delta.get("tool_calls"))):
+            for number, part in enumerate(objects(delta.get("tool_calls"))):
                 place = f"{prefix}delta.tool_calls.{part.get('index', number)}"
                 self._append(place, part.get("function") or part.get("custom"), part.get("id"))
             self._append(f"{prefix}delta.function_call", delta.get("function_call"))
@@ -132,7 +129,3 @@ class StreamCalls:
 
     def _close(self, places: list[str]) -> list[ToolCall]:
         return [call.finished() for place in places if (call := self._open.pop(place, None))]
-
-
-def _objects(value: Json) -> list[dict[str, Json]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -13,7 +13,7 @@ from sidecar.actions.atoms import AtomKind, text_atoms
 from sidecar.actions.conversation import Tool, ToolCall
 from sidecar.actions.vocabulary import FAMILIES, OBJECTS, names
 
-_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_NAME_PART = re.compile(r"2[Ff][Aa]|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 _DATA_FIELD = re.compile(
     r"(?i)^(?!(?:notify|recipient|to|cc|send|forward|invite|share|deliver)_)(?:.*_)?(?:e_?mail|mail|phone|mobile|address)$"
 )

@@ -100,6 +100,7 @@ def require_pattern(value: str | None) -> str | None:
 
 
 ToolClassName = Literal["reads", "writes", "sends", "executes", "pays"]
+JudgedClassName = Literal["writes", "sends", "executes", "pays"]
 
 
 class ActionAllowance(Section):
@@ -115,7 +116,7 @@ class Actions(Section):
 
     mode: Annotated[Literal["off", "flag", "block", "ask"], Off] = "off"
     threshold: Score = 0.5
-    classes: tuple[ToolClassName, ...] = ("sends", "executes", "pays")
+    classes: tuple[JudgedClassName, ...] = ("sends", "executes", "pays")
     tools: dict[str, ToolClassName] = Field(default={})
     links: bool = True
     allow: tuple[ActionAllowance, ...] = ()

@@ -321,6 +321,12 @@ class Settings(Section):
             raise ValueError("inline.websockets: neither `responses`, `actions` nor `pii: redact` scans their messages")
         return self
 
+    @model_validator(mode="after")
+    def _actions_need_the_values(self) -> Settings:
+        if self.actions.mode != "off" and self.pii == "redact":
+            raise ValueError(f"actions.mode: {self.actions.mode} cannot look up the values that pii: redact replaces")
+        return self
+
     def is_enabled(self, layer: LayerName) -> bool:
         """Whether the settings enable a layer."""
         if layer is LayerName.LLM_JUDGE:

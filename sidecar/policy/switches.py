@@ -17,13 +17,19 @@ from sidecar.policy import Policy, Rule
 
 MAX_SUGGESTIONS = 3
 ACTION_PREFIX = "ACT-"
-"""Rules on actions are a policy of their own (`sidecar.actions.argument_rules`), with changes in the same setting."""
+"""Rules on actions are a policy of their own (`sidecar.actions.argument_rules`), with changes in the same setting.
+
+No other rule can be changed under a name that begins so.
+"""
 
 
 def apply_switches(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
-    """The policy with these changes. Raises `PolicyError` for unknown rules."""
-    ids = [rule.id for rule in policy.rules]
-    switches = {name: switch for name, switch in switches.items() if name in ids or not is_action_rule(name)}
+    """The policy with these changes, without those of rules on actions. Raises `PolicyError` for unknown rules."""
+    return apply_changes(policy, {name: switch for name, switch in switches.items() if not is_action_rule(name)})
+
+
+def apply_changes(policy: Policy, switches: Mapping[str, RuleOverride]) -> Policy:
+    """The policy with all of these changes. Raises `PolicyError` for unknown rules."""
     if not switches:
         return policy
     if problems := unknown_rules(policy, switches):
@@ -45,9 +51,9 @@ def _switch_rule(rule: Rule, switch: RuleOverride) -> Rule:
     return rule.model_copy(update=update)
 
 
-def unknown_rules(policy: Policy, names: Iterable[str]) -> list[str]:
-    """The names that are no rule's id, one line each, with ids that are like it."""
-    ids = [rule.id for rule in policy.rules]
+def unknown_rules(policy: Policy, names: Iterable[str], more: Iterable[str] = ()) -> list[str]:
+    """The names that are no rule's id, one line each, with ids that are like it. `more`: ids without a rule."""
+    ids = [*(rule.id for rule in policy.rules), *more]
     return [_unknown(name, ids) for name in names if name not in set(ids)]
 
 

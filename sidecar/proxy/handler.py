@@ -257,14 +257,17 @@ class Proxy:
 
     async def _forward(self, exchange: Exchange, route: Route, upstream: Upstream) -> web.StreamResponse:
         scanner = await self._open_response_scanner(exchange, route)
-        exchange.release_document()
+        is_read_later = scanner is not None and scanner.actions is not None  # the review of actions holds the document
+        if not is_read_later:
+            exchange.release_document()
         exchange.is_forwarded = True
         async with upstream.send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
             exchange.has_response = True
             self._record(exchange, response.status)
             # A stream may last for minutes: release the memory of the request.
             exchange.body, exchange.segments = EMPTY, ()
-            exchange.request[RESERVATION].shrink(0)
+            if not is_read_later:
+                exchange.request[RESERVATION].shrink(0)
             return await self._send_response(exchange, response, scanner)
 
     async def _send_response(

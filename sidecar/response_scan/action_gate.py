@@ -9,6 +9,7 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
+from sidecar.actions.atoms import LINK
 from sidecar.actions.conversation import ToolCall
 from sidecar.actions.response_calls import StreamCalls
 from sidecar.errors import UpstreamError
@@ -21,20 +22,25 @@ WINDOW = 2_048
 CONTEXT = 64
 """Characters before a link that are judged with it."""
 _BEGINNING = re.compile(r"(?i)(?<![a-z])(?:h|ht|htt|https?|https?:|https?:/)$")
-_LINK = re.compile(r"(?i)https?://[^\s<>\"'`\\|{}^\[\])]*")
+MAX_CHANNELS = 1_000
+"""Texts of a stream that are open at once; of more the oldest is taken as ended."""
 
 
 class ActionGate:
-    """The judges raise to withhold the rest of the stream. `max_bytes`: of held events."""
+    """The judges raise to withhold the rest of the stream. `judge_text`: None if links are not judged.
 
-    def __init__(self, judge_calls: JudgeCalls, judge_text: JudgeText, *, hold: bool, max_bytes: int) -> None:
+    `max_bytes`: of events from the first piece of what is unfinished. More is an error, and without `hold` a call is
+    judged as far as it came then.
+    """
+
+    def __init__(self, judge_calls: JudgeCalls, judge_text: JudgeText | None, *, hold: bool, max_bytes: int) -> None:
         self._judge_calls, self._judge_text = judge_calls, judge_text
         self._hold, self._max_bytes = hold, max_bytes
         self._calls = StreamCalls()
         self._texts: dict[str, str] = {}
         self._open_links: set[str] = set()
         self._queue: deque[Event] = deque()
-        self._held_bytes = 0
+        self._open_bytes = 0
 
     async def pass_on(self, events: Iterable[Event]) -> list[Event]:
         """Take events in; returns those to release now, in order. Raises `UpstreamError` if too much is held."""
@@ -45,27 +51,43 @@ class ActionGate:
 
     async def finish(self) -> list[Event]:
         """Judge what is unfinished and release the rest."""
-        await self._judge_calls(self._calls.finish())
-        for channel in list(self._open_links):
-            await self._judge_text(self._texts[channel], channel)
-        self._open_links.clear()
+        if calls := self._calls.finish():
+            await self._judge_calls(calls)
+        while self._texts:
+            await self._end_oldest()
         return self._release()
 
     async def _add(self, event: Event) -> list[Event]:
         self._queue.append(event)
-        self._held_bytes += len(event.raw)
+        self._open_bytes += len(event.raw)
         calls = self._calls.observe(event.document)
-        await self._judge_calls(calls + self._calls.finish() if event.last else calls)
+        if calls := calls + self._calls.finish() if event.last else calls:
+            await self._judge_calls(calls)
         for piece in event.pieces:
-            if not piece.json:
-                await self._add_text(piece.channel or piece.path, piece.text, whole=not piece.channel)
-        if not self._hold or not (self._calls.is_open or self._open_links) or event.last:
+            if self._judge_text and not piece.json:
+                await self._add_text(self._judge_text, piece.channel or piece.path, piece.text, whole=not piece.channel)
+        if not (self._calls.is_open or self._open_links) or event.last:
+            self._open_bytes = 0
             return self._release()
-        if self._held_bytes > self._max_bytes:
-            raise UpstreamError("The upstream sent a tool call that is too large (answers.body_bytes).")
-        return []
+        if self._open_bytes > self._max_bytes:
+            await self._overflow()
+        return [] if self._hold else self._release()
 
-    async def _add_text(self, channel: str, text: str, *, whole: bool) -> None:
+    async def _overflow(self) -> None:
+        if self._hold:
+            raise UpstreamError("The upstream sent a tool call that is too large (answers.body_bytes).")
+        self._open_bytes = 0
+        await self._judge_calls(self._calls.finish())
+
+    async def _end_oldest(self) -> None:
+        """Forget the oldest text, and judge a link that is unfinished at its end."""
+        channel, text = next(iter(self._texts.items()))
+        del self._texts[channel]
+        if channel in self._open_links and self._judge_text:
+            self._open_links.discard(channel)
+            await self._judge_text(text, channel)
+
+    async def _add_text(self, judge_text: JudgeText, channel: str, text: str, *, whole: bool) -> None:
         """Judge a text up to its last finished link."""
         known = "" if whole else self._texts.get(channel, "")
         window = known + text
@@ -80,18 +102,19 @@ class ActionGate:
             before = finished[-CONTEXT:].rpartition("://")[2] if is_judged else finished
             self._texts[channel] = (before + rest)[-WINDOW:]
         if is_judged:
-            await self._judge_text(finished, channel)
+            await judge_text(finished, channel)
+        if len(self._texts) > MAX_CHANNELS:
+            await self._end_oldest()
 
     def _release(self) -> list[Event]:
         events = list(self._queue)
         self._queue.clear()
-        self._held_bytes = 0
         return events
 
 
 def _finished(text: str) -> int:
     """The length of a text without a link, or the beginning of one, that its next piece may go on with."""
-    links = deque(_LINK.finditer(text), maxlen=1)
+    links = deque(LINK.finditer(text) if "://" in text else (), maxlen=1)
     last = links[0] if links else None
     if last and last.end() == len(text):
         return last.start() if len(last.group()) < WINDOW else len(text)

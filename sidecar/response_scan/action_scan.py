@@ -43,6 +43,7 @@ class ActionScanner:
     monitor: bool = False
     found: list[ActionFinding] = field(default_factory=list)
     _known: set[tuple[str, ...]] = field(default_factory=set, repr=False)
+    _judged_hashes: set[int] = field(default_factory=set, repr=False)
     _count: int = 0
 
     @property
@@ -78,8 +79,10 @@ class ActionScanner:
                 await self.judge_text(piece.text, piece.path)
 
     async def judge_calls(self, calls: Iterable[ToolCall]) -> None:
-        """Judge tool calls."""
+        """Judge tool calls; one that the last event of a stream repeats is judged once."""
         for call in calls:
+            if not self._is_new(call.name, call.arguments):
+                continue
             self._count += 1
             if self._count > MAX_JUDGED:
                 raise TimeoutError
@@ -88,7 +91,7 @@ class ActionScanner:
 
     async def judge_text(self, text: str, path: str) -> None:
         """Judge the links in a text."""
-        if "://" in text:
+        if "://" in text and self._is_new(text):
             self._act_on(await self._judged(len(text) > MAX_INLINE, self.review.text, text, path))
 
     def log(self) -> None:
@@ -101,6 +104,16 @@ class ActionScanner:
     @cached_property
     def _is_large(self) -> bool:
         return self.review.exceeds(MAX_INLINE)
+
+    def _is_new(self, *values: object) -> bool:
+        """Whether these values have not been judged before. What is nested too deep to tell is new."""
+        try:
+            key = hash(repr(values))
+        except RecursionError:
+            return True
+        is_new = key not in self._judged_hashes
+        self._judged_hashes.add(key)
+        return is_new
 
     async def _judged(
         self, is_large: bool, judge: Callable[..., list[ActionFinding]], *args: object

@@ -1,4 +1,4 @@
-"""Scans upstream responses before they are sent to the client, where `responses` or `answers.restore` ask for it.
+"""Scans upstream responses before the client gets them, where `responses`, `actions` or `answers.restore` ask for it.
 
 A complete body is read, scanned and then passed on unchanged; a stream passes through a `StreamBuffer`. Findings are
 logged, counted and recorded; `responses: block` withholds the response: in the manner of `block.style`, and in
@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 from aiohttp import web
 
-from sidecar.actions.conversation import ToolCall
 from sidecar.actions.judge import ActionReview, action_judge
 from sidecar.config import Settings
 from sidecar.detectors.rules.layer import RulesLayer
@@ -62,14 +62,14 @@ _log = logs.get("screening")
 
 
 class _ScanTimeout(Exception):
-    """A scan of a stream exceeded its deadline; the text is withheld."""
+    """A scan exceeded its deadline; the text is withheld."""
 
 
 class ResponseScannerFactory:
     """Opens a `ResponseScanner` for every response that must be scanned."""
 
     def __init__(self, settings: Settings, personal: RulesLayer | None) -> None:
-        """`personal`: needed unless `responses` is off. Raises `PolicyError` for a change of an unknown action rule."""
+        """`personal`: needed unless `responses` is off. Raises `PolicyError` for wrong changes of rules on actions."""
         self._settings = settings
         self._personal = personal
         self._judge = action_judge(settings)
@@ -112,7 +112,7 @@ class ResponseScannerFactory:
             try:
                 scanner.detector = await with_timeout(settings.scan.deadline, creation)
             except TimeoutError:
-                if scanner.fails_closed:
+                if scanner.closes(scanner.blocks):
                     raise Unavailable(UNSCANNED, retry_after=1) from None
                 scanner.unscanned = True
         return scanner
@@ -122,7 +122,7 @@ class ResponseScannerFactory:
 class ResponseScanner:
     """Scans one response: `process` it, send it with `headers`, then `finish`.
 
-    `blocks`: findings withhold the response. Without a `detector` only placeholders are restored.
+    `blocks`: findings of the `detector` withhold the response. Without it only placeholders and `actions` are left.
     """
 
     settings: Settings
@@ -185,8 +185,8 @@ class ResponseScanner:
             if size > self.settings.answers.body_bytes:
                 return self._unscannable(ReplacedBody(answer, chain_body(raw, chunks)))
         try:
-            document, texts = await with_timeout(self.settings.scan.deadline, self._scan_body(raw, coding))
-        except (Unreadable, TimeoutError):
+            document, texts = await self._scan_body(raw, coding)
+        except (Unreadable, TimeoutError, _ScanTimeout):
             return self._unscannable(ReplacedBody(answer, chain_body(raw)))
         except ResponseBlocked:
             return self._block_response()
@@ -196,20 +196,22 @@ class ResponseScanner:
 
     async def _scan_body(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
         """Parse and scan a complete body; returns the document and its texts."""
-        document, texts = await _parse_body(await self._decompress(raw, coding))
-        await self._scan([(piece.text, piece.path) for piece in texts])
+        deadline = self.settings.scan.deadline
+        document, texts = await with_timeout(deadline, self._read_body(raw, coding))
+        await self._scan_in_time([(piece.text, piece.path) for piece in texts])
         if self.actions:
-            await self.actions.judge_body(document, texts)
+            judgement = with_timeout(deadline, self.actions.judge_body(document, texts))
+            await self._in_time(judgement, withholds=self.actions.withholds)
         return document, texts
 
-    async def _decompress(self, raw: Sequence[bytes], coding: str) -> bytes:
+    async def _read_body(self, raw: Sequence[bytes], coding: str) -> tuple[JsonValue, list[Piece]]:
         plain, size = [], 0
         async for piece in decoded(chain_body(raw), coding):
             plain.append(piece)
             size += len(piece)
             if size > self.settings.answers.body_bytes:
                 raise Unreadable
-        return b"".join(plain)
+        return await _parse_body(b"".join(plain))
 
     async def _process_stream(self, answer: UpstreamResponse, coding: str) -> AsyncIterator[bytes]:
         """The stream through the buffer, with a terminator if it is withheld."""
@@ -232,12 +234,12 @@ class ResponseScanner:
         self, answer: UpstreamResponse, coding: str, terminator: StreamTerminator
     ) -> AsyncGenerator[bytes]:
         releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
-        buffer = StreamBuffer(self._scan_text, self._hold(), self.placeholders, releasable)
-        max_bytes = self.settings.answers.body_bytes
-        hold = self.actions is not None and self.actions.withholds
-        gate = ActionGate(self._judge_calls, self._judge_text, hold=hold, max_bytes=max_bytes)
+        gate = self._gate(self.actions) if self.actions else None
+        buffer = StreamBuffer(
+            lambda text, path: self._scan_in_time([(text, path)]), self._hold(), self.placeholders, releasable
+        )
         try:
-            events = whole_events(decoded(answer.chunks(), coding), max_bytes)
+            events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
             async with aclosing(with_heartbeat(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
                 async for data in parts:
                     async for released in self._feed(data, buffer, gate, terminator):
@@ -245,16 +247,26 @@ class ResponseScanner:
         except ResponseBlocked:
             raise
         except UpstreamError:  # release what arrived before the upstream broke off, once scanned
-            yield _encode(await gate.pass_on(await buffer.finish()), terminator)
+            yield _encode(await _passed(gate, await buffer.finish()), terminator)
             raise
-        yield _encode([*await gate.pass_on(await buffer.finish()), *await gate.finish()], terminator)
+        rest = await _passed(gate, await buffer.finish())
+        yield _encode([*rest, *(await gate.finish() if gate else ())], terminator)
+
+    def _gate(self, actions: ActionScanner) -> ActionGate:
+        in_time = partial(self._in_time, withholds=actions.withholds)
+        return ActionGate(
+            lambda calls: in_time(actions.judge_calls(calls)),
+            (lambda text, path: in_time(actions.judge_text(text, path))) if self.settings.actions.links else None,
+            hold=actions.withholds,
+            max_bytes=self.settings.answers.body_bytes,
+        )
 
     async def _feed(
-        self, data: bytes | None, buffer: StreamBuffer, gate: ActionGate, terminator: StreamTerminator
+        self, data: bytes | None, buffer: StreamBuffer, gate: ActionGate | None, terminator: StreamTerminator
     ) -> AsyncIterator[bytes]:
         """Bytes to release after these events, or after a pause if `data` is None."""
         if data is None:
-            yield _encode(await gate.pass_on(await buffer.pause()), terminator)
+            yield _encode(await _passed(gate, await buffer.pause()), terminator)
             return
         for raw in split_events(data):
             event = self._parse(raw)
@@ -262,7 +274,7 @@ class ResponseScanner:
                 yield event.raw
                 continue
             terminator.observe_received(event.document)
-            if released := _encode(await gate.pass_on(await buffer.add(event)), terminator):
+            if released := _encode(await _passed(gate, await buffer.add(event)), terminator):
                 yield released
 
     def _hold(self) -> int:
@@ -286,14 +298,8 @@ class ResponseScanner:
         except TimeoutError:
             return None
 
-    async def _scan_text(self, text: str, path: str) -> None:
-        try:
-            await with_timeout(self.settings.scan.deadline, self._scan([(text, path)]))
-        except TimeoutError:
-            self.unscanned = True
-            self.withheld = self.fails_closed
-            if self.fails_closed:
-                raise _ScanTimeout from None
+    async def _scan_in_time(self, texts: Sequence[Text]) -> None:
+        await self._in_time(with_timeout(self.settings.scan.deadline, self._scan(texts)), withholds=self.blocks)
 
     def withhold(self, findings: Iterable[Finding], message: str | None) -> None:
         """Store findings on actions; raise `ResponseBlocked` with the message if there is one."""
@@ -312,29 +318,23 @@ class ResponseScanner:
         if self.findings and self.blocks:
             self.withhold((), self.settings.answers.message)
 
-    async def _in_time(self, judgement: Awaitable[None]) -> None:
-        """A judgement in mid-stream; one that takes too long follows `failure.answer`."""
+    async def _in_time(self, work: Awaitable[None], *, withholds: bool) -> None:
+        """A scan that takes too long follows `failure.answer`, if its findings withhold the response."""
         try:
-            await judgement
+            await work
         except TimeoutError:
-            self.unscanned = True
-            self.withheld = self.fails_closed
-            if self.fails_closed:
+            self.unscanned, self.withheld = True, self.closes(withholds)
+            if self.withheld:
                 raise _ScanTimeout from None
 
-    async def _judge_calls(self, calls: list[ToolCall]) -> None:
-        if self.actions and calls:
-            await self._in_time(self.actions.judge_calls(calls))
-
-    async def _judge_text(self, text: str, path: str) -> None:
-        if self.actions:
-            await self._in_time(self.actions.judge_text(text, path))
+    def closes(self, withholds: bool) -> bool:
+        """Whether a response that could not be scanned is withheld, where findings would withhold it."""
+        return withholds and self.settings.failure.answer == "block"
 
     @property
     def fails_closed(self) -> bool:
-        """Whether unscanned responses are withheld."""
-        withholds = self.blocks or (self.actions is not None and self.actions.withholds)
-        return withholds and self.settings.failure.answer == "block"
+        """Whether a response that cannot be read is withheld."""
+        return self.closes(self.blocks or (self.actions is not None and self.actions.withholds))
 
     def _unscannable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The result for a response that cannot be scanned: an error, or the response itself marked `unscanned`."""
@@ -348,13 +348,11 @@ class ResponseScanner:
 
     def _block_response(self) -> web.Response:
         """The block answer in place of a complete response."""
-        settings = self.settings
+        settings, operation = self.settings, self.route.operation
         message = (self.actions and self.actions.message) or settings.answers.message
         completion = None
         if settings.block.style == "refusal":
-            completion = refusal(
-                self.route.operation, message, decision_id=self.call_id, model=self.model, stream=False
-            )
+            completion = refusal(operation, message, decision_id=self.call_id, model=self.model, stream=False)
         block = settings.block.model_copy(update={"message": message})
         return completion or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
 
@@ -389,6 +387,10 @@ def _restore(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
     for piece in hits:
         piece.replace(placeholders.restore(piece.text, json=piece.json))
     return bool(hits)
+
+
+async def _passed(gate: ActionGate | None, events: list[Event]) -> list[Event]:
+    return await gate.pass_on(events) if gate else events
 
 
 def _encode(events: Iterable[Event], terminator: StreamTerminator) -> bytes:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from sidecar import __version__, limits, policy
+from sidecar.actions.argument_rules import action_switches
 from sidecar.config import Settings
 from sidecar.detectors.judge import cache
 from sidecar.detectors.judge.layer import LlmJudgeLayer
@@ -80,6 +81,7 @@ async def open_scanner(
     server = server or (ServerContext(secret) if secret is not None else None)
     source_policy = await asyncio.to_thread(policy.load, settings.policies)
     rules = apply_switches(source_policy, settings.rules)
+    action_switches(settings.rules)  # an error at the start, also while actions are off
     async with AsyncExitStack() as stack:
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)

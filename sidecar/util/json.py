@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import Any
 
@@ -53,6 +54,14 @@ def loads_leniently(raw: bytes) -> Any:
             return json.loads(raw)
         except RecursionError:
             raise ValueError("nested too deep") from None
+
+
+def embedded(text: str) -> Any:
+    """The object, list or text that a text holds as JSON, read leniently; else the text itself."""
+    if text.lstrip()[:1] in {"{", "[", '"'}:
+        with suppress(ValueError):
+            return loads_leniently(text.encode("utf-8", "surrogatepass"))
+    return text
 
 
 def encodable(text: str) -> str:

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.actions.argument_rules import LINK_RULE, ArgumentRules, action_policy, meets
-from sidecar.config import RuleOverride
+from sidecar.actions.argument_rules import (
+    LINK,
+    LINK_RULE,
+    PROVENANCE,
+    ArgumentRules,
+    action_policy,
+    action_switches,
+    meets,
+)
+from sidecar.config import RuleOverride, Settings
+from sidecar.errors import PolicyError
 from sidecar.policy import Rule
 from sidecar.policy.rules import compiled
+from sidecar.runtime.builder import open_scanner
+from tests.support import ONE_RULE
 
 RULES = {rule.id: rule for rule in action_policy().rules}
 
@@ -58,4 +69,26 @@ def test_the_text_of_an_answer_meets_the_rule_on_links_alone() -> None:
 def test_a_rule_can_be_switched_off() -> None:
     """By the setting `rules`, as any other; changes of other policies are not meant."""
     switches = {"ACT-100": RuleOverride(status="off"), "INJ-100": RuleOverride(status="hint")}
-    assert list(ArgumentRules(action_policy(), switches).in_arguments({"cmd": "rm -rf /"})) == []
+    rules = ArgumentRules(action_policy(), action_switches(switches))
+    assert list(rules.in_arguments({"cmd": "rm -rf /"})) == []
+    assert ArgumentRules(action_policy(), action_switches({LINK: RuleOverride(status="off")})).off == {LINK}
+    assert ArgumentRules(action_policy(), action_switches({LINK: RuleOverride(status="block")})).off == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("ACT-99", RuleOverride(status="off"), "rules.ACT-99: no rule has this id"),
+        ("ACT-PROVENENCE", RuleOverride(status="off"), "did you mean ACT-PROVENANCE"),
+        ("act-100", RuleOverride(status="off"), "did you mean ACT-100"),
+        ("ACT-100", RuleOverride(status="hint"), "not hint"),
+        (PROVENANCE, RuleOverride(status="hint"), "not hint"),
+        (LINK, RuleOverride(score=0.7), "actions.threshold"),
+    ],
+)
+async def test_changes_without_their_effect_are_errors(name: str, change: RuleOverride, problem: str) -> None:
+    """Also at a start with actions off."""
+    with pytest.raises(PolicyError) as caught:
+        async with open_scanner(Settings.model_validate({**ONE_RULE, "rules": {name: change}})):
+            pass
+    assert problem in caught.value.problems[0]

@@ -75,7 +75,7 @@ def test_json_that_clients_read_is_read(extra: str) -> None:
     """In a text as well as in the call itself."""
     text = f'{{"to": "\\u0065vil@x.example", "n": {extra}, "body": "{"word " * 60}"}}'
     assert ("email", "evil@x.example") in atoms({"payload": text})
-    assert ("email", "evil@x.example") in atoms(parsed_call("send_mail", text, "", "").arguments)
+    assert ("email", "evil@x.example") in atoms(parsed_call("send_mail", text, "").arguments)
 
 
 def test_depth_hides_nothing() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from action_conversations import conversation
+from action_conversations import conversation, document
 from growth import assert_linear
 
 from sidecar.actions.arguments import arguments_of
 from sidecar.actions.atoms import Atom, AtomKind, folded
-from sidecar.actions.conversation import ToolCall
-from sidecar.actions.provenance import Provenance, Provenances, stands_in
+from sidecar.actions.conversation import Conversation
+from sidecar.actions.provenance import Provenances, stands_in
 
 
 def of(value: str, name: str = "to") -> Atom:
@@ -17,40 +17,43 @@ def of(value: str, name: str = "to") -> Atom:
     return next(arguments_of({name: value})).atom
 
 
+def said_by(texts: Provenances, atom: Atom) -> str:
+    """Who has said it first."""
+    return "user" if texts.is_trusted(atom) else "third party" if texts.places(atom) else "nobody"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        ("bo@x.example", Provenance.TRUSTED),
-        ("app@x.example", Provenance.TRUSTED),
-        ("anna@x.example", Provenance.UNTRUSTED),
-        ("new@x.example", Provenance.NOWHERE),
-        ("DE89370400440532013000", Provenance.UNTRUSTED),
-        ("0170 1234567", Provenance.UNTRUSTED),
+        ("bo@x.example", "user"),
+        ("app@x.example", "user"),
+        ("anna@x.example", "third party"),
+        ("new@x.example", "nobody"),
+        ("DE89370400440532013000", "third party"),
+        ("0170 1234567", "third party"),
     ],
 )
-def test_an_address_has_a_source(value: str, expected: Provenance) -> None:
+def test_an_address_has_a_source(value: str, expected: str) -> None:
     """The user and the application are trusted; spelling does not matter."""
     results = ["anna@x.example", "IBAN DE89 3704 0044 0532 0130 00, mobile +49 170 123 4567"]
     texts = Provenances(conversation("Write to Bo@x.example", *results, system="Contact: app@x.example"))
-    assert texts.provenance(of(value)) is expected
+    assert said_by(texts, of(value)) == expected
 
 
-def test_the_models_own_words_do_not_make_a_value_trusted() -> None:
-    """A model that repeats a third party is no second source."""
-    talk = conversation("Hi", "anna@x.example")
-    talk.model.append("I found anna@x.example and made up eve@x.example")
-    talk.calls.append(ToolCall("note", {"text": "mia@x.example"}))
-    texts = Provenances(talk)
-    assert texts.provenance(of("anna@x.example")) is Provenance.UNTRUSTED
-    assert texts.provenance(of("eve@x.example")) is Provenance.MODEL
-    assert texts.provenance(of("mia@x.example")) is Provenance.MODEL
+def test_the_models_own_words_are_no_source() -> None:
+    """A model that repeats a third party, or makes a value up, makes it no more trusted."""
+    body = document("Hi", "anna@x.example")
+    body["messages"].append({"role": "assistant", "content": "I found anna@x.example and made up eve@x.example"})
+    texts = Provenances(Conversation.read(body))
+    assert said_by(texts, of("anna@x.example")) == "third party"
+    assert said_by(texts, of("eve@x.example")) == "nobody"
 
 
 def test_a_path_is_found_by_its_last_part() -> None:
     """A listing names files without their folder."""
     texts = Provenances(conversation("Hi", '{"files": ["a.pdf", "soil.pdf"]}'))
-    assert texts.provenance(of("/reports/soil.pdf", "path")) is Provenance.UNTRUSTED
-    assert texts.provenance(of("/reports/oil.pdf", "path")) is Provenance.NOWHERE
+    assert said_by(texts, of("/reports/soil.pdf", "path")) == "third party"
+    assert said_by(texts, of("/reports/oil.pdf", "path")) == "nobody"
 
 
 def test_a_command_is_found_in_its_line() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from sidecar.actions.conversation import Tool, ToolCall
 from sidecar.actions.tool_classes import ToolClass, classify, name_words
+from sidecar.actions.vocabulary import WORD_LIST, names
 
 
 @pytest.mark.parametrize(
@@ -33,6 +34,8 @@ from sidecar.actions.tool_classes import ToolClass, classify, name_words
         ("sign_document", "executes"),
         ("set_forwarding", "executes"),
         ("grant_role", "sends"),
+        ("disable_2fa", "executes"),
+        ("reset2FA", "executes"),
         ("crm_update", "writes"),
         ("frobnicate", "writes"),
     ],
@@ -40,6 +43,14 @@ from sidecar.actions.tool_classes import ToolClass, classify, name_words
 def test_the_name_says_the_class(name: str, expected: str) -> None:
     """Verbs in snake, kebab and camel case."""
     assert classify(ToolCall(name), None, {}).tool_class == expected
+
+
+@pytest.mark.parametrize(
+    "section", [line.strip("[]") for line in WORD_LIST.read_text("utf-8").splitlines() if line.startswith("[tool ")]
+)
+def test_every_word_of_names_can_be_one(section: str) -> None:
+    """A name is split into words: one with a hyphen or underscore would never be found."""
+    assert [word for word in names(section) if name_words(word) != [word]] == []
 
 
 @pytest.mark.parametrize(

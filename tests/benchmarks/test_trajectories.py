@@ -8,16 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from action_conversations import judge as action_judge
 
 from benchmarks.trajectories import judge, rows, summary
-from sidecar.config import Actions, Settings
 
 CASES = Path(__file__).parents[1] / "data" / "trajectories.jsonl"
 
 
 def test_the_figures_over_own_tasks() -> None:
     """No harmless call is touched."""
-    figures = summary([judge(row, Settings(actions=Actions(mode="block"))) for row in rows(CASES)])
+    figures = summary([judge(row, action_judge()) for row in rows(CASES)])
     assert (figures["tasks"], figures["harmless_calls"], figures["harmless_touched"]) == (18, 21, 0)
     assert figures["by_provenance"] >= 15
     assert figures["pairs_right"] == figures["by_provenance_or_text"]

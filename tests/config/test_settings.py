@@ -97,6 +97,20 @@ def test_pii_settings_need_the_rules(pii: str) -> None:
         config.load(None, {"SIDECAR__PII": pii, "SIDECAR__LAYERS__RULES__ENABLED": "false"})
 
 
+@pytest.mark.parametrize("mode", ["flag", "block", "ask"])
+def test_actions_need_the_values_that_pii_redact_replaces(mode: str) -> None:
+    """A placeholder cannot be looked up; `pii: block` and `actions.mode: off` are no such case."""
+    with pytest.raises(ConfigError, match=f"actions.mode: {mode} cannot look up"):
+        config.load(None, {"SIDECAR__PII": "redact", "SIDECAR__ACTIONS__MODE": mode})
+    assert config.load(None, {"SIDECAR__PII": "block", "SIDECAR__ACTIONS__MODE": mode}).actions.mode == mode
+
+
+def test_classes_of_actions_are_those_that_a_class_decides_about() -> None:
+    """What reads is judged by its URL alone, whatever the classes are."""
+    with pytest.raises(ConfigError, match=r"actions\.classes"):
+        config.load(None, {"SIDECAR__ACTIONS__CLASSES": '["reads"]'})
+
+
 def test_a_bare_off_is_off() -> None:
     """YAML parses it as false, in a file and in the environment."""
     assert config.load(None, {"SIDECAR__RESPONSES": "off"}).responses == "off"

@@ -7,6 +7,7 @@ import gc
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from inline_proxy import ATTACK, CHAT, EVIL, eventually, post, run_proxy
@@ -16,6 +17,7 @@ from support import free_port
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth, Settings
 from sidecar.limits import MemoryLimiter
+from sidecar.limits.memory_budget import Reservation
 from sidecar.observability.metrics import REGISTRY
 from sidecar.server.middleware import Gatekeeper
 from sidecar.storage import Store
@@ -419,6 +421,23 @@ async def test_a_client_has_a_budget_of_bytes_even_on_loopback() -> None:
         assert [(await endpoint.ask(large)).status for _ in range(3)] == [200, 200, 429]
         assert len(endpoint.scanner.scanned) == 2
         assert (await endpoint.ask(CHAT)).status == 200
+
+
+@pytest.mark.parametrize("mode", ["off", "flag"])
+async def test_the_memory_of_a_request_that_is_read_later_stays_reserved(mode: str) -> None:
+    """Until its response has passed: what a tool call in it is looked up in is the request."""
+    body = CHAT | {"stream": True, "user": "word " * 8_000}
+    settings: dict[str, Any] = {"actions": {"mode": mode}}
+    async with (
+        recording(stream([b"data: {}\n\n"], end="stall")) as upstream,
+        run_proxy(upstream.url, **settings) as endpoint,
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", endpoint.port)
+        writer.write(post(body))
+        await reader.readuntil(b"data: {}\n\n")
+        reserved = sum(held.size for held in gc.get_objects() if type(held) is Reservation)
+        assert (reserved > 40_000) is (mode == "flag")
+        writer.close()
 
 
 async def test_a_stream_releases_the_memory_of_its_request() -> None:

@@ -10,7 +10,7 @@ from agent_turns import DIALECTS, HARMFUL, WORDS
 
 from sidecar.actions.conversation import ToolCall
 from sidecar.errors import UpstreamError
-from sidecar.response_scan.action_gate import ActionGate
+from sidecar.response_scan.action_gate import MAX_CHANNELS, ActionGate
 from sidecar.response_scan.sse import Event, parse_event
 
 
@@ -29,15 +29,20 @@ class Judged:
         """Texts."""
         self.texts.append(text)
 
-    def gate(self, *, hold: bool = True, max_bytes: int = 100_000) -> ActionGate:
+    def gate(self, *, hold: bool = True, max_bytes: int = 100_000, links: bool = True) -> ActionGate:
         """A gate with this judge."""
-        return ActionGate(self.judge_calls, self.judge_text, hold=hold, max_bytes=max_bytes)
+        return ActionGate(self.judge_calls, self.judge_text if links else None, hold=hold, max_bytes=max_bytes)
 
 
-def said(text: str) -> Event:
-    """An event with some words."""
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": None}
+def event(delta: dict[str, Any], index: int = 0) -> Event:
+    """An event of chat completions."""
+    choice = {"index": index, "delta": delta, "finish_reason": None}
     return parse_event(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n")
+
+
+def said(text: str, index: int = 0) -> Event:
+    """An event with some words."""
+    return event({"content": text}, index)
 
 
 def events(name: str, words: str = WORDS, tool: str = "send_mail") -> list[Event]:
@@ -99,15 +104,38 @@ async def test_ordinary_words_are_not_held() -> None:
 
 async def test_what_is_held_is_bounded() -> None:
     """A call that does not end is an error, not a leak of memory."""
-
-    def piece() -> dict[str, Any]:
-        call = {"index": 0, "function": {"name": "a", "arguments": "x" * 900}}
-        return {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": None}]}
-
-    gate = Judged().gate(max_bytes=2_000)
-    stream = [parse_event(b"data: " + json.dumps(piece()).encode() + b"\n\n") for _ in range(5)]
+    call = {"index": 0, "function": {"name": "a", "arguments": "x" * 900}}
     with pytest.raises(UpstreamError, match="too large"):
-        await released(gate, stream)
+        await released(Judged().gate(max_bytes=2_000), [event({"tool_calls": [call]})] * 5)
+
+
+async def test_what_is_kept_without_a_hold_is_bounded_too() -> None:
+    """A call that does not end is judged as far as it came, and all events pass."""
+    judged = Judged()
+    gate = judged.gate(hold=False, max_bytes=2_500)
+    parts: list[dict[str, Any]] = [{"name": "a", "arguments": "x" * 900}, *[{"arguments": "x" * 900}] * 6]
+    stream = [event({"tool_calls": [{"index": 0, "function": part}]}) for part in parts]
+    assert await released(gate, stream) == [1] * 7
+    await gate.finish()
+    assert judged.calls == ["a", "", ""]
+
+
+@pytest.mark.parametrize("hold", [False, True])
+async def test_the_texts_that_are_open_are_bounded(*, hold: bool) -> None:
+    """Of more than that the oldest is judged as it is."""
+    judged = Judged()
+    gate = judged.gate(hold=hold, max_bytes=1_000_000)
+    await released(gate, [said("See https://x.example/a", index) for index in range(MAX_CHANNELS + 2)])
+    assert len(judged.texts) == 2
+    await gate.finish()
+    assert len(judged.texts) == MAX_CHANNELS + 2
+
+
+async def test_links_that_are_not_judged_are_not_held() -> None:
+    """`actions.links: false`."""
+    judged = Judged()
+    assert await released(judged.gate(links=False), [said("See https://x.example/a"), said("b")]) == [1, 1]
+    assert judged.texts == []
 
 
 LINK = "https://x.example/p?d=c2VjcmV0"
@@ -118,6 +146,7 @@ LINK = "https://x.example/p?d=c2VjcmV0"
     [
         [f"see {LINK} ok " + "word " * 600],
         [f"see {LINK}" + "A" * 3_000 + ") bye"],
+        ["see https://x.example/a(b)", LINK.removeprefix("https://x.example/p") + " bye"],
         ["see https://x.ex", "ample/p?d=c2VjcmV0" + "A" * 2_100 + ") bye"],
         [f"see {LINK} and https://y.example/" + "A" * 2_040, "B", ") bye"],
         ["see https:", "//x.example/p?d=c2VjcmV0 ok " + "word " * 600, "https://y.example/"],
@@ -131,7 +160,7 @@ async def test_no_link_is_trimmed_before_it_is_judged(pieces: list[str]) -> None
     gate = judged.gate()
     await released(gate, [said(piece) for piece in pieces])
     await gate.finish()
-    assert any(LINK in text for text in judged.texts)
+    assert any(LINK in text or "a(b)?d=c2VjcmV0" in text for text in judged.texts)
 
 
 async def test_the_text_that_is_judged_grows_with_the_stream() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import anthropic
@@ -17,12 +18,15 @@ from recording import Recording, Script, recording, respond, stream
 
 from sidecar.actions.conversation import ToolCall
 from sidecar.actions.judge import ActionFinding
+from sidecar.actions.response_calls import response_calls
 from sidecar.config import Actions, Settings
 from sidecar.observability.metrics import REGISTRY
 from sidecar.response_scan.action_scan import MAX_INLINE, MAX_JUDGED, ActionScanner
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 Arguments = dict[str, Any]
+DEEP: Any = reduce(lambda inner, _: [inner], range(5_000), "x")
+"""Nested deeper than Python's own functions go."""
 
 
 def settings(mode: str, **fields: Any) -> dict[str, Any]:
@@ -273,6 +277,20 @@ async def test_a_long_request_is_judged_in_a_thread(user: str, monkeypatch: pyte
     monkeypatch.setattr(asyncio, "to_thread", to_thread)
     await scanner(document(user, "See x.example")).judge_calls([ToolCall("send_mail", {"to": "a@x.example"})])
     assert len(threads) == (len(user) > MAX_INLINE)
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_what_a_stream_repeats_is_judged_once(name: str) -> None:
+    """The last event of a response holds all calls and texts again; two different calls are two."""
+    judging = scanner(document("Hi"))
+    body = DIALECTS[name].body("See https://x.example/", "send_mail", HARMFUL)
+    for _ in range(2):
+        await judging.judge_calls([*response_calls(body), ToolCall("send_mail", HARMFUL)])
+        await judging.judge_text("See https://x.example/", "p")
+    assert (judging._count, len(judging._judged_hashes)) == (1, 2)
+    await judging.judge_calls([ToolCall("send_mail", {}), ToolCall("send", HARMFUL), ToolCall("send_mail", DEEP)])
+    await judging.judge_calls([ToolCall("send_mail", DEEP)])
+    assert judging._count == 5
 
 
 async def test_the_calls_that_are_judged_are_bounded() -> None:

@@ -491,3 +491,14 @@ async def test_held_text_goes_when_nothing_more_comes() -> None:
         async with asyncio.timeout(10):
             await reader.readuntil(b"flood of")
         writer.close()
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_late_scan_withholds_only_what_its_findings_would(*, streams: bool) -> None:
+    """`responses: flag` that is late passes the answer, also where `actions` would withhold one."""
+    terms = LATE | {"responses": "flag", "actions": {"mode": "block"}}
+    script = stream([*CHAT.events([MUCH, "Bye."])]) if streams else answering(CHAT, MUCH)
+    async with recording(script) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+        body = (await listen(endpoint))[0] if streams else (await ask(endpoint)).body
+        assert b"harbour" in body
+        assert endpoint.decision_log.decisions[-1].action == "unscanned"

@@ -72,6 +72,24 @@ def test_lenient_parsing_has_one_kind_of_error(raw: bytes) -> None:
         json.loads_leniently(raw)
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (' {"a": 1}', {"a": 1}),
+        ("[1]", [1]),
+        ('"a\\u0062"', "ab"),
+        ('{"a": "\\ud83d", "b": Infinity}', {"a": "\ud83d", "b": float("inf")}),
+        ("3", "3"),
+        ("{a", "{a"),
+        ('"a" b', '"a" b'),
+        ("", ""),
+    ],
+)
+def test_what_a_text_holds_as_json(text: str, value: object) -> None:
+    """Objects, lists and texts; another text is itself."""
+    assert json.embedded(text) == value
+
+
 def test_a_lone_surrogate_is_made_encodable() -> None:
     """Nothing else is changed."""
     assert [json.encodable(text) for text in ("a", "é😀", "é\ud83d")] == ["a", "é😀", "é?"]
