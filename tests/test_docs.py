@@ -256,3 +256,12 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     made = subprocess.run(command, capture_output=True, check=False, cwd=ROOT)
     assert made.returncode == 0, made.stderr.decode()
     assert (tmp_path / "site" / "configuration.html").exists()
+
+
+@pytest.mark.parametrize("catalogue", ["LLM", "ASI", "MCP"])
+def test_the_threat_model_answers_every_entry_of_a_catalogue(catalogue: str) -> None:
+    """One row for each of the ten, with a title and what the sidecar does."""
+    rows = re.findall(
+        rf"^\| ({catalogue}\d\d) [^|]+ \| [^|]+ \|$", (DOCS / "threat-model.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert rows == [f"{catalogue}{number:02}" for number in range(1, 11)]
