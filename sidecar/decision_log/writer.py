@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -44,6 +45,7 @@ CLOSE_TIMEOUT = 5.0
 _NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
 _LOGGED_FIELDS = tuple(name for name in DecisionRow.__slots__ if name not in _NOT_LOGGED)
 _EMPTY = frozenset({None, ""})
+_NAME = re.compile(r"[A-Za-z0-9._:/@+-]*")
 _log = logs.get("journal")
 
 
@@ -239,7 +241,7 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
 
 def _is_name(model: str) -> bool:
     """Whether this looks like a model name: otherwise a client could put a prompt into the log."""
-    return all(char.isascii() and (char.isalnum() or char in "-._:/@+") for char in model)
+    return _NAME.fullmatch(model) is not None
 
 
 def _update_metrics(decision: Decision) -> None:

@@ -21,6 +21,8 @@ def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network
     address = _parse_address(request.remote or "")
     if address is None:
         return UNKNOWN
+    if not trusted:
+        return str(address)
     for hop in reversed(",".join(request.headers.getall("X-Forwarded-For", ())).split(",")):
         if not any(address in network for network in trusted):
             break

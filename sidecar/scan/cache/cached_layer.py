@@ -55,8 +55,13 @@ class CachedLayer:
         keys = await asyncio.to_thread(self._keys, request) if is_long else self._keys(request)
         requested = dict(zip(keys, request.segments, strict=True))
         cached = await self._cache.get(requested)
-        shared = {key: self._pending[key] for key in requested if key not in cached and key in self._pending}
-        missing = {key: requested[key] for key in requested if key not in cached and key not in shared}
+        shared: dict[bytes, _Pending] = {}
+        missing: dict[bytes, Segment] = {}
+        for key, segment in requested.items():
+            if key not in cached and key in self._pending:
+                shared[key] = self._pending[key]
+            elif key not in cached:
+                missing[key] = segment
         hits = len(cached)
         detail, failure = await self._scan_missing(missing, cached, request, prior)
         retried: dict[bytes, Segment] = {}
@@ -107,8 +112,10 @@ class CachedLayer:
     def _claim(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
         """Register futures for keys that no other request is scanning, so that others can wait for them."""
         loop = asyncio.get_running_loop()
-        claimed: dict[bytes, _Pending] = {key: loop.create_future() for key in keys if key not in self._pending}
-        self._pending.update(claimed)
+        claimed: dict[bytes, _Pending] = {}
+        for key in keys:
+            if key not in self._pending:
+                claimed[key] = self._pending[key] = loop.create_future()
         return claimed
 
     def _resolve(self, pending: Mapping[bytes, _Pending], fresh: Mapping[bytes, SegmentReport]) -> None:
