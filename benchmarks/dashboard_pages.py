@@ -32,6 +32,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Auth
 from sidecar.dashboard.invitations import invite
 from sidecar.storage import Role, Store
+from sidecar.storage.rollups import DAILY, DAY
 
 PAGE = "/?range=month"
 CHUNK = 500_000
@@ -53,7 +54,7 @@ NAMES = {
     "rule": "findings->0->>'rule'",
 }
 TOTALS = """
-INSERT INTO hourly SELECT '{dimension}', (extract(epoch FROM at)::bigint / 3600)::int, {name}, count(*),
+INSERT INTO hourly SELECT '{dimension}', (extract(epoch FROM at)::bigint / 3600{day})::int, {name}, count(*),
   count(*) FILTER (WHERE action = 'block'), count(*) FILTER (WHERE recommended = 'block'), count(unscanned),
   count(failure) FROM decisions WHERE {name} IS NOT NULL AND ('{dimension}' = 'all' OR {name} <> '') GROUP BY 2, 3
 """
@@ -66,7 +67,9 @@ def fill(database: servers.PostgreSql, name: str, rows: int) -> None:
     for first in range(1, rows + 1, CHUNK):
         database.sql(ROWS.format(first=first, last=min(rows, first + CHUNK - 1)), name)
     for dimension, column in NAMES.items():
-        database.sql(TOTALS.format(dimension=dimension, name=column), name)
+        database.sql(TOTALS.format(dimension=dimension, name=column, day=""), name)
+        if dimension in DAILY:
+            database.sql(TOTALS.format(dimension=DAILY[dimension], name=column, day=f" / {DAY} * {DAY}"), name)
     database.sql("ANALYZE", name)
 
 

@@ -284,6 +284,8 @@ class Decision:
     text: str = ""
     client: str | None = None
     """The client's address as `log.client` has it."""
+    outline: Sequence[Mapping[str, object]] = ()
+    """The texts of the request without the texts themselves (`sidecar.decision_log.outline`)."""
 
 
 @runtime_checkable

@@ -97,8 +97,9 @@ class ScanEndpoint:
         verdict = await self._scans.scan(scan_input.request, context, thorough=thorough)
         outcome = self._scans.decide(verdict, scan_input.unscanned, monitored=self._monitors(request))
         error = scan_failure_error(verdict) if outcome.failure else None
-        segments, model = scan_input.request.segments, scan_input.request.model
-        self._scans.record(context, outcome, error.status if error else 200, segments, model)
+        scanned = scan_input.request
+        status = error.status if error else 200
+        self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools)
         if error:
             raise error
         return outcome

@@ -51,12 +51,18 @@ def decision_row(decision: Decision) -> DecisionRow:
         failure=verdict.failure,
         unscanned=decision.unscanned,
         revision=verdict.revision,
-        findings=[_finding_fields(*selection) for selection in _select(verdict.findings)],
+        findings=finding_rows(verdict.findings),
         layers=[_layer_fields(report) for report in verdict.reports],
         text=decision.text or None,
         reasoning=verdict.reasoning if decision.text else None,
         client=decision.client,
+        request=[dict(entry) for entry in decision.outline] or None,
     )
+
+
+def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
+    """The stored form of findings: the first ones of each rule."""
+    return [_finding_fields(*selection) for selection in _select(findings)]
 
 
 def _select(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:
@@ -78,7 +84,7 @@ def _finding_fields(finding: Finding, total: int) -> dict[str, Any]:
         "label": str(finding.label),
         "score": _finite(finding.score),
         "layer": str(finding.layer),
-        "path": _path(finding.path),
+        "path": mask_path(finding.path),
         "start": finding.start,
         "end": finding.end,
         "view": finding.view,
@@ -111,14 +117,14 @@ def mask_route(route: str) -> str:
     return "/".join(parts)[:MAX_NAME]
 
 
-def _path(path: str) -> str:
+def mask_path(path: str) -> str:
     """Replace unknown words with `*`: object keys are the client's text, too."""
     parts = path.split(".")[:32]
     return ".".join(part if part in _PATH_WORDS or (part.isdigit() and len(part) < 8) else "*" for part in parts)
 
 
-def redact(segments: Sequence[Segment], verdict: Verdict) -> str:
-    """The text with the span of every finding replaced by its label.
+def redact_texts(segments: Sequence[Segment], verdict: Verdict) -> list[str]:
+    """The texts with the span of every finding replaced by its label.
 
     `segments` are the leading ones of those scanned. Left out are segments that the rules did not scan to the end, and
     texts of the application and the model, which are not scanned for personal data. Without a report of the rules the
@@ -126,13 +132,12 @@ def redact(segments: Sequence[Segment], verdict: Verdict) -> str:
     """
     rules = next((r for r in verdict.reports if r.layer is LayerName.RULES and r.score is not None), None)
     if rules is None:
-        return ""
+        return []
     unscanned = {index for index, report in enumerate(rules.segment_reports) if not report.complete}
     by_path: dict[str, list[Finding]] = {}
     for finding in verdict.findings:
         by_path.setdefault(finding.path, []).append(finding)
-    texts = (UNSCANNED if n in unscanned else _redact_segment(s, by_path) for n, s in enumerate(segments))
-    return "\n".join(texts)
+    return [UNSCANNED if n in unscanned else _redact_segment(s, by_path) for n, s in enumerate(segments)]
 
 
 def _redact_segment(segment: Segment, by_path: Mapping[str, Sequence[Finding]]) -> str:

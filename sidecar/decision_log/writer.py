@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sidecar import config
-from sidecar.decision_log.rows import decision_row, redact
+from sidecar.decision_log.rows import decision_row, redact_texts
 from sidecar.decision_log.sink import Event, Sink
 from sidecar.errors import StoreError
 from sidecar.observability import metrics, tracing
@@ -42,7 +42,7 @@ CLIENT_CHARS = 20
 """Of the digest of an address: enough to tell clients apart."""
 RETRY_PAUSE = 1.0
 CLOSE_TIMEOUT = 5.0
-_NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning"}
+_NOT_LOGGED = {"at", "findings", "layers", "text", "reasoning", "request"}
 _LOGGED_FIELDS = tuple(name for name in DecisionRow.__slots__ if name not in _NOT_LOGGED)
 _EMPTY = frozenset({None, ""})
 _NAME = re.compile(r"[A-Za-z0-9._:/@+-]*")
@@ -136,13 +136,13 @@ class DecisionLog:
         raw = text.encode("utf-8", "surrogatepass")
         return f"{self._secret.generation}.{hmac.digest(self._secret.value, raw, 'sha256').hex()}"
 
-    def text_for_log(self, segments: Sequence[Segment], verdict: Verdict) -> str:
-        """What `log.prompts` stores: nothing, the text with findings redacted, or all of it."""
+    def texts_for_log(self, segments: Sequence[Segment], verdict: Verdict) -> list[str]:
+        """What `log.prompts` stores of each segment: nothing, the text with findings redacted, or all of it."""
         if self._log_settings.prompts == "none":
-            return ""
+            return []
         if self._log_settings.prompts == "redacted":
-            return redact(segments, verdict)
-        return "\n".join(segment.text for segment in segments)
+            return redact_texts(segments, verdict)
+        return [segment.text for segment in segments]
 
     def client_for_log(self, address: str) -> str | None:
         """What `log.client` stores: nothing, a short digest under the log's secret, or the address."""

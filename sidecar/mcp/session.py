@@ -182,7 +182,7 @@ class Session:
 
     def _record(self, context: ScanContext, outcome: ScanOutcome, request: ScanRequest) -> None:
         segments: tuple[Segment, ...] = tuple(segment for segment in request.segments if not segment.joined)
-        self._scans.record(context, outcome, 200, segments)
+        self._scans.record(context, outcome, 200, segments, tools=request.tools)
 
     def _failure(self, error: RequestError, context: ScanContext) -> Refusal | None:
         """The refusal of a message that cannot be scanned, unless the policy lets it pass."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 
 from aiohttp import web
@@ -33,6 +33,8 @@ class Exchange:
     route: Route | None = None
     body: RequestBody = EMPTY
     segments: tuple[Segment, ...] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
+    """The tools whose results the segments are, by path, if something was found in the request."""
     outcome: ScanOutcome = ALLOWED
     stripped_turns: int = 0
     placeholders: Placeholders | None = None

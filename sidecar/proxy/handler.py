@@ -19,6 +19,7 @@ from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, U
 from sidecar.extraction import routes
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
+from sidecar.extraction.tool_names import tool_names
 from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.protocols import RouteKind
@@ -212,7 +213,9 @@ class Proxy:
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
         request = scan_input.request if exchange.segments else ScanRequest(())
-        return await self._scans.scan(request, exchange.context), scan_input.unscanned
+        verdict = await self._scans.scan(request, exchange.context)
+        exchange.tools = tool_names(exchange.body.document) if verdict.findings else {}
+        return verdict, scan_input.unscanned
 
     async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:
         """Remove refused turns until the rest is allowed; if that fails, restore the body and the original verdict.
@@ -328,7 +331,9 @@ class Proxy:
         if exchange.is_recorded:
             return
         exchange.is_recorded = True
-        self._scans.record(exchange.context, exchange.outcome, status, exchange.segments, exchange.model)
+        self._scans.record(
+            exchange.context, exchange.outcome, status, exchange.segments, exchange.model, exchange.tools
+        )
 
 
 def _scan_failure_error(cause: str) -> RequestError:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
+from sidecar.decision_log.outline import outline
 from sidecar.errors import Unavailable
 from sidecar.scan.engine import Caller, Engine
 from sidecar.scan.personal_data import apply_pii_setting
@@ -41,6 +42,7 @@ class ScanContext:
     client: str = ""
 
 
+NO_TOOLS: Mapping[str, str] = {}
 COMMAND = ScanContext("", "cli", "")
 """The context of a scan by a command."""
 
@@ -116,11 +118,17 @@ class ScanService:
         status: int,
         segments: Sequence[Segment] = (),
         model: str | None = None,
+        tools: Mapping[str, str] = NO_TOOLS,
     ) -> None:
-        """Record the decision from the event loop, in order: no response waits for its record."""
+        """Record the decision from the event loop, in order: no response waits for its record.
+
+        `tools`: those whose results the segments are, by path.
+        """
         if self._log is None:
             return
         text = "\n".join(segment.text for segment in segments)
+        kept = self._log.texts_for_log(segments, outcome.verdict)
+        described = kept or outcome.blocked or outcome.verdict.findings
         decision = Decision(
             id=context.decision,
             at=datetime.now(UTC),
@@ -135,8 +143,9 @@ class ScanService:
             segments=len(segments),
             digest=self._log.digest(text),
             unscanned=outcome.unscanned,
-            text=self._log.text_for_log(segments, outcome.verdict),
+            text="\n".join(kept),
             client=self._log.client_for_log(context.client),
+            outline=outline(segments, outcome.verdict, tools, kept) if described else (),
         )
         asyncio.get_running_loop().call_soon(self._log.record, decision)
 

@@ -12,7 +12,8 @@ from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role
 from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.database import CONNECTIONS, Database
-from sidecar.storage.decisions import DecisionRow, Decisions, Filter
+from sidecar.storage.decision_filter import Filter
+from sidecar.storage.decisions import DecisionPage, DecisionRow, Decisions, Sort
 from sidecar.storage.disagreements import Disagreement, Disagreements
 from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
@@ -34,6 +35,7 @@ __all__ = [
     "Audit",
     "Bucket",
     "ChangeResult",
+    "DecisionPage",
     "DecisionRow",
     "Disagreement",
     "Disagreements",
@@ -56,6 +58,7 @@ __all__ = [
     "Secrets",
     "Session",
     "Sessions",
+    "Sort",
     "Store",
     "Totals",
     "export",

@@ -1,7 +1,7 @@
 """Aggregate queries on the scan log: counts, over time, by column, and latency. The same on SQLite and PostgreSQL.
 
-Every query takes the filter of the scan log's pages. Results are plain values of bounded size. Whole hours of all
-decisions are read from the hourly totals (`rollups`), anything else from the rows.
+Every query takes the filter of the scan log's pages; without one it counts scans alone. Results are plain values of
+bounded size. Whole hours of all scans are read from the hourly totals (`rollups`), anything else from the rows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from typing import Any, Literal
 from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, extract, func, select
 
 from sidecar.storage.database import Database
-from sidecar.storage.decisions import Filter, conditions
+from sidecar.storage.decision_filter import Filter, conditions
 from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
 from sidecar.storage.schema import decisions as table
 from sidecar.types import Label
 
 Grouping = Literal["model", "key_id", "layer_used", "door", "action", "route", "failure"]
 _DIMENSIONS: dict[str, Dimension] = {"model": "model", "key_id": "key", "layer_used": "layer"}
-_NOT_IN_TOTALS = ("model", "label", "action", "layer_used", "before")
+_NOT_IN_TOTALS = ("model", "label", "action", "layer_used", "before", "recommended", "outcome", "without")
+SCANS = Filter(kind="scan")
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_BUCKETS = 1_000
 MAX_GROUPS = 50
@@ -35,7 +36,7 @@ _RECOMMENDED = func.sum(case((table.c.recommended == "block", 1), else_=0))
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Decisions; blocked; recommended to be blocked (more than blocked under `mode: monitor`); unscanned; failed."""
+    """Scans; blocked; recommended to be blocked (more than blocked under `mode: monitor`); unscanned; failed."""
 
     scans: int
     blocked: int
@@ -69,7 +70,7 @@ class Analytics:
         self._database = database
         self._rollups = rollups
 
-    async def totals(self, criteria: Filter | None = None) -> Totals:
+    async def totals(self, criteria: Filter = SCANS) -> Totals:
         """The totals."""
         if hours := await self._hours(criteria):
             return Totals(*await self._rollups.sums(*_of_key(criteria, hours)))
@@ -77,9 +78,14 @@ class Analytics:
         (row,) = await self._rows(_filtered(select(*kinds), criteria))
         return Totals(*(int(number or 0) for number in row))
 
-    async def over_time(
-        self, since: datetime, until: datetime, step: float, criteria: Filter | None = None
-    ) -> list[Bucket]:
+    async def others(self, criteria: Filter = SCANS) -> int:
+        """How many requests of the same time and key were no scans."""
+        if hours := await self._hours(criteria):
+            return (await self._rollups.sums("other", hours, criteria.key_id))[0]
+        (row,) = await self._rows(_filtered(select(func.count()), replace(criteria, kind="other")))
+        return int(row[0])
+
+    async def over_time(self, since: datetime, until: datetime, step: float, criteria: Filter = SCANS) -> list[Bucket]:
         """All intervals of `step` seconds from `since` to `until`, including empty ones, the oldest first.
 
         Raises `ValueError` for more than `MAX_BUCKETS` of them.
@@ -88,7 +94,7 @@ class Analytics:
         count = -(-(int(until.timestamp()) - first) // seconds)
         if count > MAX_BUCKETS:
             raise ValueError(f"more than {MAX_BUCKETS} time buckets")
-        window = replace(criteria or Filter(), since=since, until=until)
+        window = replace(criteria, since=since, until=until)
         starts = [datetime.fromtimestamp(first + index * seconds, UTC) for index in range(count)]
         scans, blocked = [0] * count, [0] * count
         for at, number, refused in await self._over_time(window, first, seconds):
@@ -105,7 +111,7 @@ class Analytics:
         rows = await self._rows(_filtered(select(number.label("n"), func.count(), _BLOCKED), window).group_by("n"))
         return [(int(number), int(scans), int(blocked or 0)) for number, scans, blocked in rows]
 
-    async def by(self, column: Grouping, criteria: Filter | None = None) -> list[Group]:
+    async def by(self, column: Grouping, criteria: Filter = SCANS) -> list[Group]:
         """The most frequent values of a column, at most `MAX_GROUPS`."""
         if column in _DIMENSIONS and (hours := await self._hours(criteria, keys=False)):
             groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
@@ -115,7 +121,7 @@ class Analytics:
         rows = await self._rows(_filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
         return [Group(value, int(scans), int(blocked or 0)) for value, scans, blocked in rows]
 
-    async def by_label(self, criteria: Filter | None = None) -> dict[Label, int]:
+    async def by_label(self, criteria: Filter = SCANS) -> dict[Label, int]:
         """The number of decisions with each label; one decision may have several."""
         if hours := await self._hours(criteria, keys=False):
             totals = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
@@ -124,7 +130,7 @@ class Analytics:
         (row,) = await self._rows(_filtered(select(*counts), criteria))
         return {label: int(number or 0) for label, number in zip(Label, row, strict=True)}
 
-    async def latency(self, criteria: Filter | None = None, quantiles: Sequence[float] = QUANTILES) -> dict[float, int]:
+    async def latency(self, criteria: Filter = SCANS, quantiles: Sequence[float] = QUANTILES) -> dict[float, int]:
         """Scan latency in milliseconds at each quantile (nearest rank); empty without decisions.
 
         Of whole hours values from 100 ms on are rounded up to two digits.
@@ -141,7 +147,7 @@ class Analytics:
             result[quantile] = int(value[0])
         return result
 
-    async def by_rule(self, criteria: Filter | None = None) -> list[Group]:
+    async def by_rule(self, criteria: Filter = SCANS) -> list[Group]:
         """For each rule, how many decisions it matched, and how many were blocked.
 
         Of parts of an hour or of one key: of the newest `RULE_ROWS` decisions.
@@ -158,12 +164,13 @@ class Analytics:
             blocked.update(rules if action == "block" else ())
         return [Group(rule, number, blocked[rule]) for rule, number in matches.most_common()]
 
-    async def _hours(self, criteria: Filter | None, *, keys: bool = True) -> Hours | None:
+    async def _hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
         """The hours of a filter if the totals can answer it: of whole hours, and of nothing but a key if `keys`."""
-        chosen = criteria or Filter()
-        if any(getattr(chosen, name) is not None for name in _NOT_IN_TOTALS) or (chosen.key_id and not keys):
+        if any(getattr(criteria, name) is not None for name in _NOT_IN_TOTALS) or criteria.kind != "scan":
             return None
-        bounds = [None if at is None else at.timestamp() for at in (chosen.since, chosen.until)]
+        if criteria.key_id and not keys:
+            return None
+        bounds = [None if at is None else at.timestamp() for at in (criteria.since, criteria.until)]
         if any(bound is not None and bound % HOUR for bound in bounds):
             return None
         hours = Hours(*(None if bound is None else int(bound) // HOUR for bound in bounds))
@@ -180,10 +187,9 @@ class Analytics:
             return list(await connection.execute(statement))
 
 
-def _of_key(criteria: Filter | None, hours: Hours) -> tuple[Dimension, Hours, str]:
+def _of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, str]:
     """Where the totals of a key are, or of all."""
-    key = criteria.key_id if criteria else None
-    return ("all", hours, "") if key is None else ("key", hours, key)
+    return ("all", hours, "") if criteria.key_id is None else ("key", hours, criteria.key_id)
 
 
 def _rank(quantile: float, total: int) -> int:
@@ -198,6 +204,6 @@ def _ranked(counts: Mapping[int, int], quantile: float) -> int:
     return values[bisect_right(list(accumulate(counts[value] for value in values)), rank)]
 
 
-def _filtered(statement: Any, criteria: Filter | None) -> Select[Any]:
-    result: Select[Any] = statement.select_from(table).where(*conditions(criteria or Filter()))
+def _filtered(statement: Any, criteria: Filter) -> Select[Any]:
+    result: Select[Any] = statement.select_from(table).where(*conditions(criteria))
     return result

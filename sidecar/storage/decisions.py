@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, String, and_, cast, delete, func, or_, select
+from sqlalchemy import ColumnElement, delete, func, select, text
 
 from sidecar.errors import StoreConflict
 from sidecar.storage.database import Database
+from sidecar.storage.decision_filter import Filter, bounds, columns_of, conditions, is_flagged, is_indexed
 from sidecar.storage.rollups import COUNTED, RollUps
+from sidecar.storage.schema import FLAGGED
 from sidecar.storage.schema import decisions as table
 
 PURGE_BATCH = 1000
+WINDOW = 10_000
+"""Rows that one page of a filtered or sorted list looks through, however long the log is."""
+Sort = Literal["at", "risk_score", "latency_ms", "length"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +54,19 @@ class DecisionRow:
     text: str | None = None
     reasoning: str | None = None
     client: str | None = None
+    request: list[dict[str, Any]] | None = None
+    """The texts of the request, without their content (`sidecar.decision_log.outline`)."""
 
 
 _COLUMNS = tuple(field.name for field in fields(DecisionRow))
 
 
 @dataclass(frozen=True, slots=True)
-class Filter:
-    """Criteria for rows; `None` matches any. `before` is the last row of the previous page."""
+class DecisionPage:
+    """Rows of a list. `rest`: the id of the last row that was looked at, if the log has older ones to look at."""
 
-    since: datetime | None = None
-    until: datetime | None = None
-    key_id: str | None = None
-    model: str | None = None
-    label: str | None = None
-    action: str | None = None
-    layer_used: str | None = None
-    client: str | None = None
-    rule: str | None = None
-    before: DecisionRow | None = None
+    rows: list[DecisionRow]
+    rest: str | None = None
 
 
 class Decisions:
@@ -100,9 +99,29 @@ class Decisions:
 
     async def query(self, criteria: Filter | None = None, limit: int = 100) -> list[DecisionRow]:
         """The newest matching rows, at most `limit`."""
-        newest = select(table).where(*conditions(criteria or Filter())).order_by(table.c.at.desc(), table.c.id.desc())
+        clauses = [*conditions(criteria or Filter()), *_flagged(criteria or Filter())]
+        newest = select(table).where(*clauses).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
             return [DecisionRow(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
+
+    async def page(
+        self, criteria: Filter, sort: Sort = "at", *, limit: int = 100, offset: int = 0, window: int = WINDOW
+    ) -> DecisionPage:
+        """The first matching rows by `sort`, the highest first, among the newest `window` within time and key."""
+        if sort == "at" and is_indexed(criteria):
+            return DecisionPage(await self.query(criteria, limit))
+        limits, order = [*bounds(criteria), *_flagged(criteria)], (table.c.at.desc(), table.c.id.desc())
+        columns = (table.c[name] for name in columns_of(criteria) | {"id", "at", sort})
+        newest = select(*columns).where(*limits).order_by(*order).limit(window).subquery()
+        ranked = (newest.c[sort].desc(), newest.c.at.desc(), newest.c.id.desc())
+        ids = select(newest.c.id).where(*conditions(criteria, newest.c)).order_by(*ranked).offset(offset).limit(limit)
+        edge = select(table.c.id).where(*limits).order_by(*order).offset(window - 1).limit(1)
+        async with self._database.read() as connection:
+            found = list(await connection.scalars(ids))
+            rest = None if len(found) >= limit else await connection.scalar(edge)
+            chosen = select(table).where(table.c.id.in_(found))
+            rows = {row["id"]: DecisionRow(**row) for row in (await connection.execute(chosen)).mappings()}
+            return DecisionPage([rows[row_id] for row_id in found if row_id in rows], rest)
 
     async def get(self, decision_id: str) -> DecisionRow | None:
         """One row."""
@@ -152,22 +171,9 @@ class Decisions:
                 return total
 
 
-def conditions(criteria: Filter) -> list[ColumnElement[bool]]:
-    """The filter as SQL conditions."""
-    clauses: list[ColumnElement[bool]] = [
-        getattr(table.c, name) == value
-        for name in ("key_id", "model", "action", "layer_used", "client")
-        if (value := getattr(criteria, name)) is not None
-    ]
-    if criteria.since is not None:
-        clauses.append(table.c.at >= criteria.since)
-    if criteria.until is not None:
-        clauses.append(table.c.at < criteria.until)
-    if criteria.label is not None:
-        clauses.append(table.c.threats.contains(criteria.label, autoescape=True))
-    if criteria.rule is not None:
-        clauses.append(cast(table.c.findings, String).contains(f'"{criteria.rule}"', autoescape=True))
-    if criteria.before is not None:
-        at, last = criteria.before.at, criteria.before.id
-        clauses.append(or_(table.c.at < at, and_(table.c.at == at, table.c.id < last)))
-    return clauses
+def _flagged(criteria: Filter) -> list[Any]:
+    """The condition of the index of flagged rows, if only those can match.
+
+    As text: SQLite uses a partial index only for a condition that is written like that of the index.
+    """
+    return [text(f"({FLAGGED})")] if is_flagged(criteria) else []

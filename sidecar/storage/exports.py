@@ -13,7 +13,8 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
-from sidecar.storage.decisions import DecisionRow, Decisions, Filter
+from sidecar.storage.decision_filter import Filter
+from sidecar.storage.decisions import DecisionRow, Decisions
 from sidecar.util import json
 
 ExportFormat = Literal["csv", "jsonl"]

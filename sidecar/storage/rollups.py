@@ -1,8 +1,11 @@
 """Hourly totals of the scan log, written in the same transactions as its rows, so that the two always agree.
 
-A page over a month reads a few thousand totals instead of millions of decisions. There is one total for all decisions
+A page over a month reads a few thousand totals instead of millions of decisions: those of whole days, and of the hours
+at both ends. There is one total for all decisions
 of an hour, and one for each key, model, layer, label, rule and rounded latency. After a migration of a filled
 database the totals begin two hours later, when no replica of the former version writes rows without them.
+
+Only scans count there (`is_scan`); other decisions, such as a refused path, have a total of their own by key.
 """
 
 from __future__ import annotations
@@ -10,22 +13,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, func, select
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import hourly as table
 
 HOUR = 3600
-Dimension = Literal["all", "key", "model", "layer", "label", "rule", "latency"]
+DAY = 24
+"""Hours of a day, of which there are totals of names, too."""
+Dimension = Literal["all", "key", "model", "layer", "label", "rule", "latency", "other"]
 FIRST = "first"
 """The dimension of a single row that names the first hour with totals; without it there is a total of every hour."""
+DAILY: dict[str, str] = {name: f"d{name}" for name in ("key", "model", "layer", "label", "rule", "latency", "other")}
+"""The dimensions with many names, and those of their daily totals, at the first hour of each day."""
 NUMBERS = ("scans", "blocked", "recommended", "unscanned", "failed")
 _Totals = dict[tuple[str, int, str], list[int]]
 
 
+NO_SCANS = ("route_not_allowed", "not_found", "upgrade_refused")
+"""Failures of requests that nobody would have scanned."""
 COUNTED = (
     "at",
+    "door",
+    "segments",
     "action",
     "recommended",
     "unscanned",
@@ -85,34 +96,57 @@ class RollUps:
                 await self.first_hour(connection)
         return (hours.first or 0) >= (self._first_hour or 0)
 
-    async def sums(self, dimension: Dimension, hours: Hours, name: str = "") -> list[int]:
-        """The five numbers of one name."""
+    async def sums(self, dimension: Dimension, hours: Hours, name: str | None = "") -> list[int]:
+        """The five numbers of one name, or of all."""
         numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in NUMBERS)
-        rows = await self._rows(select(*numbers), dimension, hours, table.c.name == name)
+        named = [] if name is None else [table.c.name == name]
+        rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *named)
         return [int(number) for number in rows[0]]
 
     async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
         """Hour, decisions and blocked of one name; hours without any are left out."""
         columns = select(table.c.hour, table.c.scans, table.c.blocked)
-        rows = await self._rows(columns, dimension, hours, table.c.name == name)
+        rows = await self._rows(columns, hours, table.c.dimension == dimension, table.c.name == name)
         return [(hour, scans, blocked) for hour, scans, blocked in rows]
 
     async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
         """Name, decisions and blocked, the most frequent first."""
         scans = func.sum(table.c.scans)
         counts = select(table.c.name, scans, func.sum(table.c.blocked)).group_by(table.c.name)
-        rows = await self._rows(counts.order_by(scans.desc(), table.c.name).limit(limit), dimension, hours)
+        ranked = counts.order_by(scans.desc(), table.c.name).limit(limit)
+        rows = await self._rows(ranked, Hours(), _within(dimension, hours))
         return [(name, int(number), int(blocked)) for name, number, blocked in rows]
 
-    async def _rows(self, statement: Any, dimension: Dimension, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
-        bounds = [] if hours.first is None else [table.c.hour >= hours.first]
-        bounds += [] if hours.end is None else [table.c.hour < hours.end]
+    async def _rows(self, statement: Any, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
         async with self._database.read() as connection:
-            return list(await connection.execute(statement.where(table.c.dimension == dimension, *bounds, *extra)))
+            return list(await connection.execute(statement.where(*_bounds(hours), *extra)))
 
 
 _KEY = ("dimension", "hour", "name")
 _COLUMNS = (*_KEY, *NUMBERS)
+
+
+def _bounds(hours: Hours) -> list[ColumnElement[bool]]:
+    bounds = [] if hours.first is None else [table.c.hour >= hours.first]
+    return bounds + ([] if hours.end is None else [table.c.hour < hours.end])
+
+
+def _within(dimension: Dimension, hours: Hours) -> ColumnElement[bool]:
+    """The totals whose sum is that of these hours: of each whole day one, and of the hours before and after."""
+    if dimension not in DAILY:
+        return and_(table.c.dimension == dimension, *_bounds(hours))
+    days = Hours(
+        None if hours.first is None else -(-hours.first // DAY) * DAY,
+        None if hours.end is None else hours.end // DAY * DAY,
+    )
+    if days.first is not None and days.end is not None and days.first >= days.end:
+        return and_(table.c.dimension == dimension, *_bounds(hours))
+    parts = [and_(table.c.dimension == DAILY[dimension], *_bounds(days))]
+    if hours.first is not None:
+        parts.append(and_(table.c.dimension == dimension, *_bounds(Hours(hours.first, days.first))))
+    if hours.end is not None:
+        parts.append(and_(table.c.dimension == dimension, *_bounds(Hours(days.end, hours.end))))
+    return or_(*parts)
 
 
 def _hour(row: Any) -> int:
@@ -125,12 +159,23 @@ def _totals(rows: Iterable[Any]) -> _Totals:
         hour, blocked = _hour(row), row.action == "block"
         numbers = (1, blocked, row.recommended == "block", row.unscanned is not None, row.failure is not None)
         for dimension, name in _names(row):
-            sums = totals.setdefault((dimension, hour, name), [0] * len(NUMBERS))
-            sums[:] = map(sum, zip(sums, numbers, strict=True))
+            keys = [(dimension, hour, name)]
+            keys += [(DAILY[dimension], hour // DAY * DAY, name)] if dimension in DAILY else []
+            for key in keys:
+                sums = totals.setdefault(key, [0] * len(NUMBERS))
+                sums[:] = map(sum, zip(sums, numbers, strict=True))
     return totals
 
 
+def is_scan(row: Any) -> bool:
+    """Whether texts were scanned, or should have been: no list of models, and no path that is not served."""
+    return row.segments > 0 or row.door == "answer" or (row.failure is not None and row.failure not in NO_SCANS)
+
+
 def _names(row: Any) -> Iterator[tuple[Dimension, str]]:
+    if not is_scan(row):
+        yield "other", row.key_id or ""
+        return
     yield "all", ""
     yield "key", row.key_id or ""
     yield "model", row.model or ""

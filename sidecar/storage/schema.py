@@ -24,10 +24,15 @@ from sqlalchemy import (
     String,
     Table,
     TypeDecorator,
+    text,
 )
 from sqlalchemy.engine import Dialect
 
 MAX_NAME = 200
+FLAGGED = "threats <> '' OR action <> 'allow' OR failure IS NOT NULL OR unscanned IS NOT NULL"
+"""The rows that people look for, which an index holds: those with a threat, or that were not just allowed."""
+FLAGGED_COLUMNS = ("at", "id", "threats", "action", "recommended", "failure", "unscanned", "segments", "door", "key_id")
+"""The columns of that index: those that a list of such rows is filtered by, so that it does not read the table."""
 MAX_TEXT = 100_000
 
 
@@ -129,7 +134,9 @@ decisions = Table(
     _text("text", MAX_TEXT, nullable=True),
     _text("reasoning", MAX_TEXT, nullable=True),
     _text("client", 64, nullable=True),
+    Column("request", JSON(none_as_null=True), nullable=True),
     Index("decisions_by_time", "at", "id"),
+    Index("decisions_flagged", *FLAGGED_COLUMNS, sqlite_where=text(FLAGGED), postgresql_where=text(FLAGGED)),
     Index("decisions_by_key", "key_id", "at"),
 )
 

@@ -19,7 +19,7 @@ from sqlalchemy import select
 
 from sidecar.storage import Filter
 from sidecar.storage.database import Database
-from sidecar.storage.decisions import conditions
+from sidecar.storage.decision_filter import conditions
 from sidecar.storage.schema import decisions
 
 ROUNDS = int(os.environ.get("CHAOS_ROUNDS", "1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidecar import policy
-from sidecar.decision_log.rows import MAX_FINDINGS, UNSCANNED, decision_row, redact
+from sidecar.decision_log.rows import MAX_FINDINGS, UNSCANNED, decision_row, redact_texts
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.types import (
     Action,
@@ -99,6 +100,11 @@ def test_the_number_of_findings_is_bounded() -> None:
     assert len(selected) == MAX_FINDINGS
     first = [(entry["rule"], entry.get("of")) for entry in selected[:4]]
     assert first == [("R-1", 5000), ("R-1", None), ("R-1", None), ("X-0", None)]
+
+
+def redact(segments: Sequence[Segment], judged: Verdict) -> str:
+    """The storable texts, as the log joins them."""
+    return "\n".join(redact_texts(segments, judged))
 
 
 def test_spans_are_replaced_by_their_label() -> None:

@@ -65,7 +65,7 @@ def decision(decision_log: DecisionLog, number: int = 0, **changes: object) -> D
         length=29,
         segments=1,
         digest=decision_log.digest(SEGMENTS[0].text),
-        text=decision_log.text_for_log(SEGMENTS, judged),
+        text="\n".join(decision_log.texts_for_log(SEGMENTS, judged)),
     )
     return replace(created, **changes)
 

@@ -126,3 +126,18 @@ async def test_beyond_a_bound_the_oldest_rows_are_deleted(store: Store) -> None:
     assert await store.decisions.keep(rows + 3) == 0
     assert await store.decisions.keep(3) == rows
     assert await ids(store) == [f"dec_{n}" for n in (rows + 2, rows + 1, rows)]
+
+
+async def test_a_page_looks_through_a_bounded_part_of_the_log(store: Store) -> None:
+    """Sorted or filtered, it names the row from which to go on; the flagged rows have a window of their own."""
+    harmless: dict[str, object] = {"action": "allow", "threats": ""}
+    rows = [row_at(number, risk_score=number / 100, **({} if number < 5 else harmless)) for number in range(30)]
+    await store.decisions.add(rows)
+    newest = await store.decisions.page(Filter(), "risk_score", limit=3, window=10)
+    assert ([row.risk_score for row in newest.rows], newest.rest) == ([0.29, 0.28, 0.27], None)
+    second = await store.decisions.page(Filter(), "risk_score", limit=3, offset=9, window=10)
+    assert [row.risk_score for row in second.rows] == [0.2]
+    assert second.rest == second.rows[-1].id
+    further = await store.decisions.page(Filter(before=second.rows[-1]), "risk_score", limit=1, window=10)
+    assert further.rows[0].risk_score == 0.19
+    assert len((await store.decisions.page(Filter(action="block"), window=10)).rows) == 5

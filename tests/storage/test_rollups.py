@@ -14,10 +14,14 @@ from storage.test_analytics import NOW, PLAIN
 
 from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.storage.migration import migrate
-from sidecar.storage.rollups import COUNTED, HOUR, rounded
+from sidecar.storage.rollups import COUNTED, DAILY, DAY, HOUR, is_scan, rounded
 from sidecar.storage.schema import hourly, metadata
 
 HOURS = 5
+WINDOWS = [(0, 72), (5, 40), (12, 36), (11, 37), (20, 22), (3, 30), (None, 50), (30, None)]
+"""Pairs of hours: with whole days, parts of days, both, and open ends."""
+SPAN = 3 * DAY
+"""Hours of decisions over several days."""
 FIRST = int(NOW.timestamp()) // HOUR
 
 
@@ -40,8 +44,10 @@ def drawn_row(row_id: str, source: random.Random) -> DecisionRow:
         latency_ms=int(10 ** (source.random() * 4)),
         key_id=source.choice([None, "k1", "k2"]),
         model=source.choice([None, "m1", "m2\x00\ud800"]),
-        failure=source.choice([None, None, "deadline"]),
+        failure=source.choice([None, None, "deadline", "route_not_allowed"]),
         unscanned=source.choice([None, None, "media"]),
+        segments=source.choice([0, 1, 2]),
+        door=source.choice(["api", "answer"]),
         findings=[{"rule": rule} for rule in source.choices(["INJ-1", "INJ-2"], k=source.randint(0, 3))],
     )
 
@@ -61,9 +67,12 @@ async def recounted(store: Store) -> dict[tuple[object, ...], tuple[object, ...]
         names |= {("layer", row.layer_used), ("latency", str(rounded(row.latency_ms)))}
         names |= {("label", label) for label in row.threats.split()}
         names |= {("rule", finding["rule"]) for finding in row.findings}
+        if not is_scan(row):
+            names = {("other", row.key_id or "")}
         numbers = (1, row.action == "block", row.recommended == "block", bool(row.unscanned), bool(row.failure))
-        for dimension, name in names:
-            found.update({(dimension, hour, name, index): int(number) for index, number in enumerate(numbers)})
+        daily = {(DAILY[dimension], hour // DAY * DAY, name) for dimension, name in names if dimension in DAILY}
+        for dimension, at, name in {(dimension, hour, name) for dimension, name in names} | daily:
+            found.update({(dimension, at, name, index): int(number) for index, number in enumerate(numbers)})
     keys = {key[:3] for key in found}
     return {key: tuple(found[(*key, index)] for index in range(5)) for key in keys}
 
@@ -107,9 +116,10 @@ async def test_pages_have_the_same_figures_from_totals_and_from_rows(store: Stor
 async def figures(store: Store, key: str | None) -> list[object]:
     """All figures of the overview."""
     since, until = NOW, NOW + timedelta(hours=HOURS)
-    criteria, source = Filter(since=since, until=until, key_id=key), store.analytics
+    criteria, source = Filter(since=since, until=until, key_id=key, kind="scan"), store.analytics
     return [
         await source.totals(criteria),
+        await source.others(criteria),
         await source.over_time(since, until, HOUR, criteria),
         await source.over_time(since, until, 2 * HOUR, criteria),
         await source.by_label(criteria),
@@ -125,7 +135,7 @@ async def test_parts_of_an_hour_are_read_from_the_rows(store: Store) -> None:
     """A minute more or less is seen."""
     await store.decisions.add([replace(PLAIN, at=NOW + timedelta(minutes=10))])
     for minutes, scans in ((0, 1), (5, 1), (11, 0)):
-        found = await store.analytics.totals(Filter(since=NOW + timedelta(minutes=minutes)))
+        found = await store.analytics.totals(Filter(since=NOW + timedelta(minutes=minutes), kind="scan"))
         assert found.scans == scans
 
 
@@ -137,9 +147,12 @@ async def test_after_a_migration_totals_begin_when_old_replicas_have_gone(store:
         await connection.run_sync(migrate, "test")
     now = datetime.now(NOW.tzinfo).replace(minute=0, second=0, microsecond=0)
     await store.decisions.add([replace(PLAIN, id="old", at=now), replace(PLAIN, id="new", at=now + timedelta(hours=3))])
-    assert {key[0] for key in await totals(store)} == {"first", "all", "key", "model", "layer", "latency"}
+    assert {key[0] for key in await totals(store)} == {
+        *("first", "all", "key", "model", "layer", "latency"),
+        *("dkey", "dmodel", "dlayer", "dlatency"),
+    }
     assert (await store.analytics.totals()).scans == 2
-    assert (await store.analytics.totals(Filter(since=now + timedelta(hours=2)))).scans == 1
+    assert (await store.analytics.totals(Filter(since=now + timedelta(hours=2), kind="scan"))).scans == 1
     await store.decisions.purge(now + timedelta(days=1))
     assert {key[0] for key in await totals(store)} == {"first"}
 
@@ -153,3 +166,31 @@ def test_latencies_are_rounded_up_to_two_digits(latency: int, shown: int) -> Non
 def test_a_row_has_every_column_that_is_counted() -> None:
     """The columns that a deletion returns are those of a row."""
     assert set(COUNTED) <= set(DecisionRow.__slots__)
+
+
+@pytest.mark.parametrize(("first", "end"), WINDOWS)
+async def test_whole_days_and_the_hours_around_them_are_all_hours(
+    store: Store, first: int | None, end: int | None
+) -> None:
+    """Whatever hours are asked for, daily and hourly totals together are those of the rows."""
+    await store.decisions.add(
+        [replace(row, at=NOW + timedelta(hours=n % SPAN, minutes=5)) for n, row in enumerate(drawn(3 * SPAN))]
+    )
+    moments = [None if hour is None else NOW + timedelta(hours=hour) for hour in (first, end)]
+    criteria = Filter(since=moments[0], until=moments[1], kind="scan")
+    from_totals = await names(store, criteria)
+    store.decisions._rollups._first_hour = 2**30
+    assert await names(store, criteria) == from_totals
+
+
+async def names(store: Store, criteria: Filter) -> list[object]:
+    """The figures by name."""
+    source = store.analytics
+    return [
+        await source.by_label(criteria),
+        await source.by("layer_used", criteria),
+        sorted(await source.by("model", criteria), key=str),
+        sorted(await source.by("key_id", criteria), key=str),
+        sorted(await source.by_rule(criteria), key=str),
+        await source.others(criteria),
+    ]

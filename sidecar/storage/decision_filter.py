@@ -1,0 +1,147 @@
+"""The filter of the scan log, and its conditions in SQL, the same on SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from sqlalchemy import Column, ColumnElement, Text, and_, exists, func, literal_column, not_, or_
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import GenericFunction
+
+from sidecar.storage.rollups import NO_SCANS
+from sidecar.storage.schema import decisions as table
+
+if TYPE_CHECKING:
+    from sidecar.storage.decisions import DecisionRow
+
+_BOUNDS = frozenset({"since", "until", "key_id", "before"})
+_OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind"})
+_READ = {
+    "label": ("threats",),
+    "key_id": ("key_id",),
+    "kind": ("failure", "segments", "door"),
+    "outcome": ("failure", "unscanned"),
+    "without": ("key_id", "model"),
+    "rule": ("findings",),
+    "words": ("digest", "findings", "request", "text"),
+}
+"""The columns of each further criterion; every one has `id` and `at`."""
+_EQUAL = ("key_id", "model", "action", "layer_used", "recommended", "client")
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Criteria for rows; `None` matches any. `before` is the last row of the previous page."""
+
+    since: datetime | None = None
+    until: datetime | None = None
+    key_id: str | None = None
+    model: str | None = None
+    label: str | None = None
+    action: str | None = None
+    layer_used: str | None = None
+    client: str | None = None
+    before: DecisionRow | None = None
+    kind: Literal["scan", "other"] | None = None
+    """Scans (`rollups.is_scan`), or all other requests."""
+    recommended: str | None = None
+    outcome: Literal["failed", "unscanned"] | None = None
+    """Those that could not be scanned, or that reached the model unscanned."""
+    without: Literal["key", "model"] | None = None
+    rule: str | None = None
+    words: str | None = None
+    """The beginning of an id, a rule or a path, the name of a tool, or a part of the kept text."""
+
+
+class _JsonItems(GenericFunction[Any]):
+    """The items of a JSON list as rows."""
+
+    inherit_cache = True
+    name = "json_array_elements"
+
+
+@compiles(_JsonItems, "sqlite")
+def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
+    return f"json_each({compiler.process(element.clauses, **options)})"
+
+
+def is_indexed(criteria: Filter) -> bool:
+    """Whether indexes answer it: a time, a key, a page; of flagged rows whatever their index holds."""
+    own = _BOUNDS | (_OF_FLAGGED if is_flagged(criteria) else frozenset())
+    return all(getattr(criteria, field.name) is None for field in fields(Filter) if field.name not in own)
+
+
+def is_flagged(criteria: Filter) -> bool:
+    """Whether only flagged rows (`schema.FLAGGED`) can match."""
+    is_refused = criteria.action not in {None, "allow"} or criteria.recommended == "block"
+    return is_refused or criteria.label is not None or criteria.outcome is not None
+
+
+def bounds(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]]:
+    """The conditions on time, key and page, which the indexes answer."""
+    clauses: list[ColumnElement[bool]] = []
+    if criteria.key_id is not None:
+        clauses.append(columns.key_id == criteria.key_id)
+    if criteria.since is not None:
+        clauses.append(columns.at >= criteria.since)
+    if criteria.until is not None:
+        clauses.append(columns.at < criteria.until)
+    if criteria.before is not None:
+        at, last = criteria.before.at, criteria.before.id
+        clauses.append(or_(columns.at < at, and_(columns.at == at, columns.id < last)))
+    return clauses
+
+
+def columns_of(criteria: Filter) -> set[str]:
+    """The columns that `conditions` reads: a window of rows need not carry the others."""
+    names = {name for name in _EQUAL if getattr(criteria, name) is not None}
+    for name, read in _READ.items():
+        names |= set(read) if getattr(criteria, name) is not None else set()
+    return names
+
+
+def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]]:
+    """The whole filter as SQL conditions on the columns of the table or of a subquery."""
+    clauses = bounds(criteria, columns)
+    clauses += [columns[name] == value for name in _EQUAL if (value := getattr(criteria, name)) is not None]
+    if criteria.label is not None:
+        clauses.append(columns.threats.contains(criteria.label, autoescape=True))
+    if criteria.kind is not None:
+        clauses.append(_is_scan(columns) if criteria.kind == "scan" else not_(_is_scan(columns)))
+    if criteria.outcome is not None:
+        clauses.append((columns.failure if criteria.outcome == "failed" else columns.unscanned).is_not(None))
+    if criteria.without is not None:
+        clauses.append((columns.key_id if criteria.without == "key" else columns.model).is_(None))
+    if criteria.rule is not None:
+        clauses.append(_has_item(columns.findings, _member("rule") == criteria.rule))
+    return clauses if criteria.words is None else [*clauses, _mentions(columns, criteria.words)]
+
+
+def _is_scan(columns: Any) -> ColumnElement[bool]:
+    """`rollups.is_scan` in SQL; never NULL."""
+    tried = and_(columns.failure.is_not(None), columns.failure.not_in(NO_SCANS))
+    return or_(columns.segments > 0, columns.door == "answer", tried)
+
+
+def _mentions(columns: Any, words: str) -> ColumnElement[bool]:
+    begins = {name: func.lower(_member(name)).startswith(words.lower(), autoescape=True) for name in ("rule", "path")}
+    listed = or_(func.lower(_member("tool")) == words.lower(), begins["path"])
+    return or_(
+        columns.id.startswith(words, autoescape=True),
+        columns.digest == words,
+        _has_item(columns.findings, or_(*begins.values())),
+        and_(columns.request.is_not(None), _has_item(columns.request, listed)),
+        columns.text.icontains(words, autoescape=True),
+    )
+
+
+def _member(name: str) -> ColumnElement[str]:
+    """A member of the current item of a JSON list."""
+    return literal_column(f"item.value ->> '{name}'", Text)
+
+
+def _has_item(column: Column[Any], condition: ColumnElement[bool]) -> ColumnElement[bool]:
+    items = _JsonItems(column).table_valued("value", name="item")
+    return exists().select_from(items).where(condition)

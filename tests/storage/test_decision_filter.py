@@ -1,0 +1,82 @@
+"""The filter of the scan log, the same on both databases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from storage.test_analytics import NOW, PLAIN
+
+from sidecar.storage import DecisionRow, Filter, Store
+from sidecar.storage.decision_filter import is_flagged, is_indexed
+from sidecar.storage.rollups import is_scan
+
+FINDINGS = [{"rule": "INJ-105", "path": "messages.2.content"}, {"rule": "SMG-1", "path": "messages.0"}]
+REQUEST: list[dict[str, Any]] = [
+    {"n": 0, "path": "messages.0", "source": "user", "length": 4},
+    {"n": 2, "path": "messages.2.content", "source": "untrusted", "length": 9, "tool": "read_file"},
+]
+
+
+def rows() -> list[DecisionRow]:
+    """One row of each kind, by id."""
+    return [
+        replace(PLAIN, id="dec_found", findings=FINDINGS, request=REQUEST, threats="jailbreak", action="block"),
+        replace(PLAIN, id="dec_text", text="The harbour opens\nat 100% NOON", model="m1"),
+        replace(PLAIN, id="dec_list", segments=0, route="/v1/models"),
+        replace(PLAIN, id="dec_path", segments=0, action="block", failure="route_not_allowed", key_id="k1"),
+        replace(PLAIN, id="dec_bad", segments=0, action="block", failure="malformed"),
+        replace(PLAIN, id="dec_media", unscanned="media", recommended="block", action="monitor"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "ids"),
+    [
+        ({"kind": "scan"}, "found text bad media"),
+        ({"kind": "other"}, "list path"),
+        ({"outcome": "failed"}, "path bad"),
+        ({"outcome": "unscanned"}, "media"),
+        ({"recommended": "block"}, "media"),
+        ({"without": "key"}, "found text list bad media"),
+        ({"without": "model"}, "found list path bad media"),
+        ({"rule": "INJ-105"}, "found"),
+        ({"rule": "INJ-10"}, ""),
+        ({"words": "inj-10"}, "found"),
+        ({"words": "messages.2"}, "found"),
+        ({"words": "Read_File"}, "found"),
+        ({"words": "read_"}, ""),
+        ({"words": "HARBOUR"}, "text"),
+        ({"words": "100%"}, "text"),
+        ({"words": "dec_l"}, "list"),
+        ({"words": "rule"}, ""),
+        ({"words": "'; DROP TABLE decisions; --\\"}, ""),
+        ({"label": "jailbreak"}, "found"),
+        ({"action": "block", "kind": "scan"}, "found bad"),
+    ],
+)
+async def test_each_criterion(store: Store, chosen: dict[str, Any], ids: str) -> None:
+    """It leaves exactly the rows that match, in the list and in an export."""
+    await store.decisions.add(rows())
+    found = {row.id.removeprefix("dec_") for row in (await store.decisions.page(Filter(**chosen))).rows}
+    assert found == set(ids.split())
+    assert {row.id.removeprefix("dec_") for row in await store.decisions.query(Filter(**chosen))} == found
+
+
+async def test_scans_are_the_same_in_python_and_sql(store: Store) -> None:
+    """What the totals count is what the list shows."""
+    await store.decisions.add(rows())
+    listed = {row.id for row in await store.decisions.query(Filter(kind="scan"))}
+    assert listed == {row.id for row in rows() if is_scan(row)}
+
+
+def test_what_indexes_answer() -> None:
+    """A time, a key and a page; and rows that are flagged by definition."""
+    assert is_indexed(Filter(since=NOW, until=NOW + timedelta(1), key_id="k1", before=PLAIN))
+    assert is_indexed(Filter(action="block", kind="scan", label="jailbreak"))
+    assert not any(is_indexed(Filter(**one)) for one in ({"model": "m"}, {"kind": "scan"}, {"action": "allow"}))
+    assert not is_indexed(Filter(action="block", rule="R-1"))
+    assert all(is_flagged(Filter(**one)) for one in ({"action": "block"}, {"label": "x"}, {"outcome": "failed"}))
+    assert not any(is_flagged(one) for one in (Filter(), Filter(action="allow"), Filter(rule="R-1")))
