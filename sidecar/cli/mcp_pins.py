@@ -9,7 +9,7 @@ from rich.table import Table
 
 from sidecar.cli import output
 from sidecar.cli.terminal import plain
-from sidecar.mcp.catalogue import shadows
+from sidecar.extraction.shadowed_tools import shadows
 from sidecar.storage import Pin
 
 MAX_SHOWN = 60

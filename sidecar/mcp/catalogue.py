@@ -115,20 +115,6 @@ def digest(tool: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(fields, json.LARGE, option=json.SORTED)).hexdigest()
 
 
-def shadows(pins: Iterable[Pin]) -> dict[tuple[str, str], list[str]]:
-    """The other servers with a tool of a name that reads the same, by server and tool."""
-    by_name: dict[str, list[Pin]] = {}
-    for pin in pins:
-        if pin.latest is not None:
-            by_name.setdefault(fold(pin.tool), []).append(pin)
-    return {
-        (pin.server, pin.tool): others
-        for same in by_name.values()
-        for pin in same
-        if (others := sorted({one.server for one in same} - {pin.server}))
-    }
-
-
 def _digests(result: Mapping[str, Any]) -> dict[str, str]:
     """The digest of each tool by its name; of one that is listed twice, of all its definitions."""
     found: dict[str, set[str]] = {}

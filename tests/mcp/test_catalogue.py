@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import structlog
 
-from sidecar.mcp.catalogue import MAX_TOOLS, Catalogue, Drift, digest, shadows
+from sidecar.extraction.shadowed_tools import shadows
+from sidecar.mcp.catalogue import MAX_TOOLS, Catalogue, Drift, digest
 from sidecar.storage import Pin, Store
 
 
