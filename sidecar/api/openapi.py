@@ -1,11 +1,13 @@
 """The OpenAPI 3.1 description of our own routes, from `openapi.yaml`, and the HTML page that shows it.
 
-Only enabled routes are described. The page is rendered here, without scripts or external resources.
+Only enabled routes are described. The page is rendered here, without scripts or external resources; the dashboard gives
+it its frame.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, reduce
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from sidecar import __version__
 from sidecar.util import json
@@ -23,6 +26,7 @@ ADMIN = "admin"
 """The switch for routes of the admin port only; the others are the names of the settings in `compat`."""
 WHEN = "x-when"
 PARTS = "x-parts"
+_BACKTICKS = re.compile(r"`([^`\n]+)`")
 Json = dict[str, Any]
 Switches = Callable[[], frozenset[str]]
 
@@ -50,12 +54,8 @@ def routes(switches: Switches) -> list[web.RouteDef]:
 
 
 def admin_routes(switches: Switches) -> list[web.RouteDef]:
-    """The document and the page at `/reference`, for the admin port."""
-
-    async def send(_request: web.Request) -> web.Response:
-        return web.Response(text=await asyncio.to_thread(page, switches() | {ADMIN}), content_type="text/html")
-
-    return [*routes(lambda: switches() | {ADMIN}), web.get("/reference", send)]
+    """The document, for the admin port; the dashboard shows it at `/reference`."""
+    return routes(lambda: switches() | {ADMIN})
 
 
 @lru_cache(maxsize=8)
@@ -65,7 +65,7 @@ def _raw(switches: frozenset[str]) -> bytes:
 
 @lru_cache(maxsize=8)
 def page(switches: frozenset[str]) -> str:
-    """The document as HTML."""
+    """The document as HTML, without the frame of a page."""
     api = document(switches)
     schema_text = _SchemaText(api)
     environment = Environment(
@@ -75,8 +75,14 @@ def page(switches: frozenset[str]) -> str:
         "fields": schema_text.fields,
         "describe_type": schema_text.describe_type,
         "resolve": schema_text.resolve,
+        "code": _code,
     }
     return environment.get_template("reference.html").render(api=api)
+
+
+def _code(text: str) -> Markup:
+    """Escaped text, with what stands in backticks as code."""
+    return Markup(_BACKTICKS.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped above
 
 
 class _SchemaText:
