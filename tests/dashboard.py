@@ -19,12 +19,14 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies, bootstrap
 from sidecar.dashboard.invitations import invite
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.server import Site
 from sidecar.storage import DecisionRow, Role, Store
+from sidecar.types import LayerName
 from sidecar.util.bulkhead import Bulkhead
 
 PASSWORD = "correct horse battery"
@@ -232,6 +234,16 @@ def dependencies(chosen: Settings, store: Store) -> Dependencies:
         lambda: engine,
         lambda: rules,
         RuleExceptions(store),
+        lambda: ServiceStatus(
+            settings=chosen,
+            layers={LayerName.RULES: True},
+            revision=rules.revision,
+            rules=len(rules.rules),
+            problems=(),
+            degraded=(),
+            generation=1,
+            loaded_at=NOW,
+        ),
     )
 
 
@@ -249,9 +261,15 @@ async def serve(deps: Dependencies) -> AsyncIterator[str]:
 
 
 @asynccontextmanager
-async def open_site(chosen: Settings, store: Store) -> AsyncIterator[DashboardSite]:
-    """A dashboard with that store and logged-in users."""
+async def open_site(
+    chosen: Settings, store: Store, status: ServiceStatus | None = None, policy: policy.Policy | None = None
+) -> AsyncIterator[DashboardSite]:
+    """A dashboard with that store and logged-in users, of a sidecar in this state and with this policy."""
     deps = dependencies(chosen, store)
+    if status is not None:
+        deps = replace(deps, status=lambda: status)
+    if policy is not None:
+        deps = replace(deps, policy=lambda: policy)
     async with serve(deps) as base:
         visitors = [Visitor(base) for _ in range(3)]
         running = DashboardSite(base, deps, *visitors, visitors)

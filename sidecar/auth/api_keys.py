@@ -147,7 +147,7 @@ class KeyRing:
         rules: str | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which cannot be shown again. Raises `RequestError` for an invalid argument."""
-        _validate_identity(name, environment)
+        check_identity(name, environment)
         _validate_changes({"burst": burst, "threshold": threshold, "mode": mode, "rules": rules})
         value, key_id = generate()
         now = datetime.now(UTC)
@@ -298,7 +298,7 @@ def _unauthorized(reason: str, key_id: str | None = None) -> Unauthorized:
     return Unauthorized(message, reason=reason, key_id=key_id)
 
 
-def _validate_identity(name: str, environment: str) -> None:
+def check_identity(name: str, environment: str) -> None:
     if not name.strip() or len(name) > MAX_NAME or not name.isprintable():
         raise RequestError(f"A key needs a name of 1 to {MAX_NAME} printable characters.", param="name")
     if environment not in ENVIRONMENTS:
@@ -313,10 +313,10 @@ def _validate_changes(changes: KeyChanges) -> None:
         raise RequestError("The threshold must lie between 0 and 1.", param="threshold")
     if mode is not None and mode not in get_args(Mode):
         raise RequestError("The mode must be enforce or monitor.", param="mode")
-    _validate_rules(changes.get("rules"))
+    check_rule_changes(changes.get("rules"))
 
 
-def _validate_rules(rules: str | None) -> None:
+def check_rule_changes(rules: str | None) -> None:
     if rules is not None and len(rules) > MAX_RULE_CHANGES:
         raise RequestError(f"At most {MAX_RULE_CHANGES} characters.", param="rules")
     try:

@@ -10,6 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.dashboard.catalogues import Catalogues
 from sidecar.dashboard.decisions import Decisions
 from sidecar.dashboard.exceptions import Exceptions
 from sidecar.dashboard.guard import Guard
@@ -20,6 +21,8 @@ from sidecar.dashboard.pages import Pages, static_files
 from sidecar.dashboard.passwords import Passwords
 from sidecar.dashboard.playground import Playground
 from sidecar.dashboard.policies import Policies
+from sidecar.dashboard.reference import Reference
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
 from sidecar.dashboard.users import Users
@@ -34,7 +37,7 @@ _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """Dependencies of the pages; `engine` and `policy` return those in force."""
+    """Dependencies of the pages; `engine`, `policy` and `status` return those in force."""
 
     settings: Settings
     store: Store
@@ -43,6 +46,9 @@ class Dependencies:
     engine: Callable[[], Engine]
     policy: Callable[[], Policy]
     exceptions: RuleExceptions
+    status: Callable[[], ServiceStatus]
+    reference: Callable[[], str] = str
+    """The description of the APIs as HTML."""
 
 
 class Dashboard:
@@ -52,13 +58,15 @@ class Dashboard:
         settings = dependencies.settings
         self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
-            *Overview(dependencies.policy).routes(),
+            *Overview(dependencies.policy, dependencies.status).routes(),
             *KeysPage(dependencies.keyring, dependencies.policy).routes(),
             *Decisions(dependencies.policy).routes(),
-            *Playground(dependencies.engine, dependencies.policy, dependencies.settings).routes(),
+            *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
             *Policies(dependencies.policy).routes(),
+            *Reference(dependencies.reference).routes(),
             *Exceptions(dependencies.exceptions, dependencies.policy).routes(),
-            *ShadowPage().routes(),
+            *ShadowPage(dependencies.status).routes(),
+            *Catalogues().routes(),
             *Login(self._guard, dependencies.limiter, Passwords()).routes(),
             *Users().routes(),
             *Trail().routes(),

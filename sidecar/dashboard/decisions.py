@@ -12,15 +12,29 @@ from sidecar.dashboard.exceptions import exceptable, holds_whole_text, suggestio
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers, to
 from sidecar.dashboard.highlight import Piece, pieces, spans
+from sidecar.dashboard.request_view import parts, skipped_after
 from sidecar.policy import Policy, Rule
 from sidecar.scan.exceptions import MAX_LIFETIME
-from sidecar.storage import DecisionRow, Filter, export
+from sidecar.storage import DecisionPage, DecisionRow, Filter, Sort, export
+from sidecar.storage.decisions import WINDOW
 from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
 from sidecar.types import Label, LayerName
 
 PAGE = 100
 ACTIONS = ("allow", "block", "monitor")
-FIELDS = ("since", "until", "key", "client", "rule", "model", "label", "action", "layer")
+CHOICES = {
+    "kind": ("scan", "other"),
+    "recommended": ("allow", "block"),
+    "outcome": ("failed", "unscanned"),
+    "without": ("key", "model"),
+}
+SORTS: Mapping[Sort, str] = {
+    "at": "newest first",
+    "risk_score": "highest risk first",
+    "latency_ms": "slowest first",
+    "length": "longest first",
+}
+FIELDS = ("q", "since", "until", "key", "client", "model", "label", "action", "layer", "rule", *CHOICES, "sort")
 LIVE_SECONDS = 3
 
 
@@ -36,7 +50,15 @@ def read_filter(form: Form) -> Filter:
         label=form.choice("label", list(Label)),
         action=form.choice("action", ACTIONS),
         layer_used=form.choice("layer", list(LayerName)),
+        words=form.text("q") or None,
+        **{name: form.choice(name, choices) for name, choices in CHOICES.items()},  # type: ignore[arg-type]
     )
+
+
+def read_sort(form: Form) -> Sort:
+    """The order that a query chooses."""
+    chosen = form.choice("sort", SORTS)
+    return next((sort for sort in SORTS if sort == chosen), "at")
 
 
 def link_of(form: Form, **extra: str) -> str:
@@ -46,7 +68,7 @@ def link_of(form: Form, **extra: str) -> str:
 
 def _for_audit(form: Form) -> str:
     """The filter for the audit trail: of free text, which may contain anything, only that it was set."""
-    hidden = {name: "*" for name in ("model", "client", "rule") if form.text(name)}
+    hidden = {name: "*" for name in ("model", "client", "rule", "q") if form.text(name)}
     hidden |= {"key": "*"} if len(form.text("key")) > 8 else {}
     return link_of(Form({**form, **hidden}))
 
@@ -67,23 +89,31 @@ class Decisions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The newest decisions that match, page by page; `live=1` refreshes every few seconds."""
+        """The decisions that match, page by page; `live=1` refreshes every few seconds. A whole id leads to its page."""
         form = visit.query
-        criteria = read_filter(form)
-        if before := form.text("before"):
+        if (words := form.text("q")) and await visit.store.decisions.get(words):
+            return to(f"/decisions/{quote(words, safe='')}")
+        criteria, sort = read_filter(form), read_sort(form)
+        before, offset = form.text("before"), form.whole("offset", 0, WINDOW) or 0
+        if before:
             criteria = await _after(visit, criteria, before)
-        entries = await visit.store.decisions.query(criteria, PAGE + 1)
-        live = bool(form.text("live")) and not before
+        page = await visit.store.decisions.page(criteria, sort, limit=PAGE + 1, offset=offset)
+        live = bool(form.text("live")) and not (before or offset)
         keys = await visit.store.keys.list()
         answer = visit.page(
             "decisions.html",
-            entries=entries[:PAGE],
+            entries=page.rows[:PAGE],
             names={key.id: key.name for key in keys},
             keys=keys,
             form=form,
-            choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName)},
+            choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName), **CHOICES},
+            sort=sort,
+            sorts=SORTS,
+            by={one: link_of(Form({**form, "sort": one})) for one in SORTS},
+            window=WINDOW,
             query=link_of(form),
-            older=link_of(form, before=entries[PAGE - 1].id) if len(entries) > PAGE else None,
+            older=_next_page(form, page, sort, offset),
+            further=link_of(form, before=page.rest) if page.rest else None,
             live=live,
             live_link=link_of(form, live="1"),
         )
@@ -125,8 +155,20 @@ class Decisions:
             suggestion=suggestion(entry, (datetime.now(UTC) + MAX_LIFETIME).date()) if marks else "",
             is_exact=holds_whole_text(entry),
             text=_text(entry),
+            parts=parts(entry.request or (), entry.findings, entry.text),
+            skipped_after=skipped_after(entry),
             now=self._policy().revision,
         )
+
+
+def _next_page(form: Form, page: DecisionPage, sort: Sort, offset: int) -> str | None:
+    """The query of the next page of the same list; None after the last."""
+    if len(page.rows) <= PAGE:
+        return None
+    if sort == "at":
+        return link_of(form, before=page.rows[PAGE - 1].id)
+    more = {"before": form.text("before")} if form.text("before") else {}
+    return link_of(form, offset=str(offset + PAGE), **more)
 
 
 async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:

@@ -10,13 +10,12 @@ from typing import Any
 import re2
 from aiohttp import web
 
-from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import is_hidden
-from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.scan.aggregation import all_rules_of
-from sidecar.scan.exceptions import RuleExceptions
+from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
 from sidecar.types import LayerName
 
@@ -42,12 +41,14 @@ class Exceptions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All exceptions, newest first, with author and reason."""
-        now = datetime.now(UTC)
-        rows = [(exception, state(exception, now)) for exception in await visit.store.exceptions.query()]
+        """All exceptions, or those of one rule, newest first, with author and reason."""
+        now, rule = datetime.now(UTC), visit.query.text("rule")
+        exceptions = [one for one in await visit.store.exceptions.query() if rule in {"", one.rule}]
+        rows = [(exception, state(exception, now)) for exception in exceptions]
         names = {key.id: key.name for key in await visit.store.keys.list()}
         rule_ids = {rule.id for rule in self._policy().rules}
-        return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, done=visit.query.text("done"))
+        done = visit.query.text("done")
+        return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, rule=rule, done=done)
 
     async def add(self, visit: Visit) -> web.Response:
         """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""
@@ -153,16 +154,31 @@ def _escaped(char: str) -> str:
 
 def _terms(form: Form, entry: DecisionRow, author: str) -> dict[str, Any]:
     """The exception's terms in the form. Raises `RequestError`."""
-    seconds = form.duration("lasts") or 30 * 86400.0
-    try:
-        lasts = timedelta(seconds=seconds)
-    except OverflowError:
-        raise RequestError("An exception lasts for at most 366 days.", param="lasts") from None
-    scope = form.choice("scope", ("key", "all")) or "key"
+    checks = Checks()
+    lasts = checks.read(lambda: _lasts(form))
+    scope = checks.read(lambda: form.choice("scope", ("key", "all"))) or "key"
+    reason = checks.read(lambda: _reason(form))
+    checks.done()
     return {
         "lasts": lasts,
-        "reason": form.text("reason", 500),
+        "reason": reason,
         "author": author,
         "key_id": entry.key_id if scope == "key" else None,
         "decision": entry.id,
     }
+
+
+def _lasts(form: Form) -> timedelta:
+    try:
+        lasts = timedelta(seconds=form.duration("lasts") or 30 * 86400.0)
+    except OverflowError:
+        lasts = timedelta.max
+    if not timedelta(0) < lasts <= MAX_LIFETIME:
+        raise refused(400, f"An exception lasts for at most {MAX_LIFETIME.days} days.", param="lasts")
+    return lasts
+
+
+def _reason(form: Form) -> str:
+    if not (reason := form.text("reason", 500)):
+        raise refused(400, "Say why this text is harmless.", param="reason")
+    return reason

@@ -1,6 +1,7 @@
 """Form parsing: bounded in size and time, strictly UTF-8; fields as text, numbers, durations or choices.
 
-An invalid field raises `RequestError` with the field's name as `param`; pages show it beside the form.
+An invalid field raises `RequestError` with the field's name as `param`. `Checks` collects those of all fields; pages
+show each beside its field.
 """
 
 from __future__ import annotations
@@ -26,6 +27,45 @@ def refused(status: int, detail: str, *, param: str | None = None) -> RequestErr
     error = RequestError(detail, param=param)
     error.status = status
     return error
+
+
+class FormError(RequestError):
+    """Several fields are wrong. `problems`: what is wrong, by field; the first one is the `param`."""
+
+    def __init__(self, problems: Mapping[str, str]) -> None:
+        name, detail = next(iter(problems.items()))
+        super().__init__(detail, param=name)
+        self.problems = problems
+
+
+def problems_of(error: RequestError | None) -> Mapping[str, str]:
+    """What is wrong, by field; empty without an error, or if it is about no field."""
+    if isinstance(error, FormError):
+        return error.problems
+    return {error.param: error.detail} if error and error.param else {}
+
+
+class Checks:
+    """Collects what is wrong with the fields of a form, so that all of it is shown at once."""
+
+    def __init__(self) -> None:
+        self._problems: dict[str, str] = {}
+
+    def read(self, convert: Callable[[], T | None]) -> T | None:
+        """The value, or None with a note of the problem. Errors that are about no field are raised."""
+        try:
+            return convert()
+        except RequestError as error:
+            if not (found := problems_of(error)):
+                raise
+            for name, detail in found.items():
+                self._problems.setdefault(name, detail)
+            return None
+
+    def done(self) -> None:
+        """Raise `RequestError` if anything was wrong."""
+        if self._problems:
+            raise FormError(self._problems)
 
 
 class Form(dict[str, str]):

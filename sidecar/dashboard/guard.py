@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network
@@ -32,6 +33,7 @@ from sidecar.util import logs
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 LARGEST_FORM = 4 * 1024 * 1024
 LARGEST_ANONYMOUS_FORM = 16 * 1024
+FOREIGN_HOST = 421
 TOUCH_AFTER = timedelta(minutes=1)
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
@@ -154,7 +156,7 @@ class Guard:
                 self._check_host(request)
                 answer = await handler(request)
             except Exception as error:  # noqa: BLE001 - the last boundary: whatever it is, people get a page
-                answer = self._error_page(request, error)
+                answer = await self._error_page(request, error)
             if not answer.prepared:
                 add_security_headers(answer)
             return answer
@@ -198,12 +200,16 @@ class Guard:
     def _check_host(self, request: web.Request) -> None:
         """Refuse other Host headers, which protects against DNS rebinding."""
         if host_of(f"//{request.headers.get('Host', '')}") not in self._hosts:
-            raise refused(421, "The dashboard is not served under this name (see admin.url in the settings).")
+            raise refused(FOREIGN_HOST, "The dashboard is not served under this name (see admin.url in the settings).")
 
-    def _error_page(self, request: web.Request, error: Exception) -> web.Response:
-        """The error as a page."""
+    async def _error_page(self, request: web.Request, error: Exception) -> web.Response:
+        """The error as a page, with the menu for those who are logged in."""
         page_error = _for_people(error)
-        answer = self._stranger(request).page("error.html", page_error.status, error=page_error)
+        visit = self._stranger(request)
+        if page_error.status != FOREIGN_HOST:
+            with suppress(StoreError):
+                visit = await self._visit(request)
+        answer = visit.page("error.html", page_error.status, error=page_error, back=_referring_page(request))
         if page_error.retry_after is not None:
             answer.headers["Retry-After"] = str(page_error.retry_after)
         return answer
@@ -220,6 +226,16 @@ def _for_people(error: Exception) -> RequestError:
         return refused(503, "The database does not answer. Try again in a moment.")
     _log.error("page_failed", kind=type(error).__name__, at=error_location(error))
     return refused(500, "Something went wrong here; the log says where.")
+
+
+def _referring_page(request: web.Request) -> str:
+    """The page of ours that the request came from, else the first one."""
+    try:
+        url = urlsplit(request.headers.get("Referer", ""))
+    except ValueError:
+        return "/"
+    is_ours = url.netloc == request.headers.get("Host") and url.path.startswith("/") and url.path != request.path
+    return url.path + (f"?{url.query}" if url.query else "") if is_ours and not url.path.startswith("//") else "/"
 
 
 def add_security_headers(answer: web.StreamResponse) -> None:

@@ -9,14 +9,21 @@ from typing import get_args
 
 from aiohttp import web
 
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes
-from sidecar.dashboard.forms import Form, refused
+from sidecar.auth.api_keys import (
+    ENVIRONMENTS,
+    ApiKey,
+    KeyRing,
+    check_identity,
+    check_rule_changes,
+    describe_changes,
+)
+from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.policy.switches import unknown_rules
-from sidecar.storage import KeyChanges, KeyOverrides, Mode, Role
+from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, Role
 from sidecar.util.units import format_rate, parse_rule_changes
 
 LONGEST_LIFE = timedelta(days=3650)
@@ -65,12 +72,13 @@ class KeysPage:
         """Create a key; this response is the only one that shows its value."""
         form = visit.form
         try:
-            new = await self._keyring.create(
-                form.get("name", "").strip(),
-                environment=form.choice("environment", ENVIRONMENTS) or ENVIRONMENTS[0],
-                expires=_life(form.duration("expires"), "expires"),
-                **self._own_terms(form),
-            )
+            checks, name = Checks(), form.get("name", "").strip()
+            environment = checks.read(lambda: form.choice("environment", ENVIRONMENTS)) or ENVIRONMENTS[0]
+            checks.read(lambda: check_identity(name, environment))
+            expires = checks.read(lambda: _life(form.duration("expires"), "expires"))
+            terms = self._own_terms(form, checks)
+            checks.done()
+            new = await self._keyring.create(name, environment=environment, expires=expires, **terms)
         except RequestError as error:
             return await self._page(visit, error)
         visit.form.clear()
@@ -102,10 +110,13 @@ class KeysPage:
         if row is None:
             raise refused(404, "There is no such key.")
         try:
-            terms: KeyChanges = {**self._own_terms(visit.form), "expires_at": _end(visit.form, row[0])}
+            checks, key = Checks(), row[0]
+            ends = checks.read(lambda: _end(visit.form, key))
+            terms: KeyChanges = {**self._own_terms(visit.form, checks), "expires_at": ends}
+            checks.done()
             before, after = await self._keyring.change(_id(visit), terms)
         except RequestError as error:
-            return await self._key_page(visit, refused(error.status, error.detail, param=error.param))
+            return await self._key_page(visit, error)
         if changes := describe_changes(before, after):
             await visit.note("key_changed", after.id, changes)
         return to(f"/keys/{after.id}", "changed")
@@ -133,14 +144,14 @@ class KeysPage:
         await visit.note("key_deleted", _id(visit))
         return to("/keys", "deleted")
 
-    def _own_terms(self, form: Form) -> KeyOverrides:
-        """The key's own limits and policy in a form. Raises `RequestError` naming the field."""
+    def _own_terms(self, form: Form, checks: Checks) -> KeyOverrides:
+        """The key's own limits and policy in a form; what is wrong is noted in `checks`."""
         return {
-            "rate": form.rate("rate"),
-            "burst": form.whole("burst", 1, 1_000_000),
-            "threshold": form.number("threshold", 0, 1),
-            "mode": _mode(form.choice("mode", get_args(Mode))),
-            "rules": self._rules(form.text("rules")),
+            "rate": checks.read(lambda: form.rate("rate")),
+            "burst": checks.read(lambda: form.whole("burst", 1, 1_000_000)),
+            "threshold": checks.read(lambda: form.number("threshold", 0, 1)),
+            "mode": checks.read(lambda: _mode(form.choice("mode", get_args(Mode)))),
+            "rules": checks.read(lambda: self._rules(form.text("rules", MAX_RULE_CHANGES))),
         }
 
     def _rules(self, text: str) -> str | None:
@@ -148,6 +159,7 @@ class KeysPage:
         with suppress(ValueError):
             if problems := unknown_rules(self._policy(), parse_rule_changes(text)):
                 raise refused(400, f"{'; '.join(problems)}.", param="rules")
+        check_rule_changes(text or None)
         return text or None
 
 

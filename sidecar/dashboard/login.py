@@ -11,12 +11,13 @@ import asyncio
 import hashlib
 import math
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from aiohttp import web
 
 from sidecar.dashboard.cookies import digest, new_token
-from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.forms import Form, FormError, refused
 from sidecar.dashboard.guard import Guard, Route, Visit, to
 from sidecar.dashboard.passwords import Passwords, problem
 from sidecar.errors import RateLimited, RequestError
@@ -159,9 +160,8 @@ class Login:
         admin = await visit.store.admins.get(visit.name)
         try:
             await self._admit(f"login-as:{_short(visit.name)}", PER_ACCOUNT, ACCOUNT_BURST)
-            if not await self._passwords.verify(visit.form.get("current", ""), admin.password if admin else None):
-                raise refused(400, "The current password is wrong.", param="current")
-            _check(visit.name, visit.form)
+            known = await self._passwords.verify(visit.form.get("current", ""), admin.password if admin else None)
+            _check(visit.name, visit.form, {} if known else {"current": "The current password is wrong."})
         except RequestError as error:
             return await self._account_page(visit, error)
         await visit.store.admins.set_password(visit.name, await self._passwords.hash(visit.form["password"]))
@@ -183,13 +183,17 @@ def _short(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _check(name: str, form: Form) -> None:
+def _check(name: str, form: Form, more: Mapping[str, str] | None = None) -> None:
+    """Raise `RequestError` with everything that is wrong: with these fields, and `more`."""
+    problems = dict(more or {})
     if not valid_name(name):
-        raise refused(400, "A name has 1 to 64 lower-case letters, digits or any of . _ - + @", param="name")
+        problems["name"] = "A name has 1 to 64 lower-case letters, digits or any of . _ - + @"
     if reason := problem(form.get("password", ""), name):
-        raise refused(400, reason, param="password")
+        problems["password"] = reason
     if form.get("password") != form.get("again"):
-        raise refused(400, "The two passwords differ.", param="again")
+        problems["again"] = "The two passwords differ."
+    if problems:
+        raise FormError(problems)
 
 
 def _inside(form: Form) -> str:

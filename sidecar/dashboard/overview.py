@@ -1,68 +1,57 @@
-"""Overview: what was scanned, what was refused and why, latencies, and by which key."""
+"""Overview: what the sidecar is doing, what was scanned and refused, why, how fast, and for which key.
+
+Every number is a link to its rows: the decisions of the same time and key.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from aiohttp import web
 
-from sidecar.dashboard.charts import over_time, share, time_range
+from sidecar.dashboard.charts import over_time, share
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.periods import RANGES, read_period
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
 from sidecar.storage import Filter, Group
 
 MOST_ROWS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A selectable time range, in steps."""
-
-    name: str
-    words: str
-    length: timedelta
-    step: timedelta
-
-
-RANGES = (
-    Range("hour", "hour", timedelta(hours=1), timedelta(minutes=1)),
-    Range("day", "24 hours", timedelta(days=1), timedelta(hours=1)),
-    Range("week", "7 days", timedelta(days=7), timedelta(hours=3)),
-    Range("month", "30 days", timedelta(days=30), timedelta(hours=12)),
-)
+LIVE_SECONDS = 30
 
 
 class Overview:
     """The start page."""
 
-    def __init__(self, policy: Callable[[], Policy]) -> None:
-        self._policy = policy
+    def __init__(self, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
+        self._policy, self._status = policy, status
 
     def routes(self) -> list[Route]:
         """The route of this page."""
         return [Route("GET", "/", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All figures of the chosen time range, of one key or of all."""
+        """All figures of the chosen time range, of one key or of all; `live=1` loads the page again and again."""
         form, figures = visit.query, visit.store.analytics
-        name = form.choice("range", [span.name for span in RANGES]) or "day"
-        span = next(span for span in RANGES if span.name == name)
-        since, until = time_range(datetime.now(UTC), span.length, span.step)
+        period = read_period(form, datetime.now(UTC))
         keys = await visit.store.keys.list()
-        criteria = Filter(since=since, until=until, key_id=form.text("key") or None)
-        buckets = await figures.over_time(since, until, span.step.total_seconds(), criteria)
-        return visit.page(
+        key, live = form.text("key"), bool(form.text("live"))
+        criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
+        buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
+        labels = await figures.by_label(criteria)
+        answer = visit.page(
             "overview.html",
-            span=span,
+            service=self._status(),
+            period=period,
             ranges=RANGES,
             keys=keys,
-            key=criteria.key_id or "",
-            since=since,
+            key=key,
+            live=live,
             totals=await figures.totals(criteria),
-            chart=over_time(buckets, span.step),
-            labels=await figures.by_label(criteria),
+            others=await figures.others(criteria),
+            chart=over_time(buckets, period.step),
+            labels=sorted(labels.items(), key=lambda item: -item[1]),
             layers=await figures.by("layer_used", criteria),
             models=(await figures.by("model", criteria))[:MOST_ROWS],
             by_key=_named(await figures.by("key_id", criteria), {key.id: key.name for key in keys}),
@@ -71,6 +60,9 @@ class Overview:
             latency=await figures.latency(criteria),
             share=share,
         )
+        if live:
+            answer.headers["Refresh"] = str(LIVE_SECONDS)
+        return answer
 
 
 def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:

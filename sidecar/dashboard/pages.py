@@ -13,6 +13,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from sidecar.dashboard.forms import problems_of
+
 HERE = Path(__file__).parent
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 # Letters without a visible glyph, and the braille and hangul blanks.
@@ -25,8 +27,10 @@ _MENU = [
     ("/policies", "Policies"),
     ("/exceptions", "Exceptions"),
     ("/shadow", "Shadow"),
+    ("/mcp", "MCP"),
     ("/users", "Users"),
     ("/audit", "Audit"),
+    ("/reference", "Reference"),
 ]
 _FOR_ADMINS = {"/users", "/audit"}
 
@@ -102,7 +106,7 @@ class Pages:
         self._environment.filters |= {"visible": visible, "when": when, "words": words, "duration": duration}
         content = b"".join(static_files().values())
         assets = hashlib.sha256(content).hexdigest()[:12]
-        self._environment.globals |= {"assets": assets, "pages_of": pages_of}
+        self._environment.globals |= {"assets": assets, "pages_of": pages_of, "problems_of": problems_of}
 
     def draw(self, template: str, values: Mapping[str, Any]) -> str:
         """The page as HTML."""

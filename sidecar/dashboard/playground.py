@@ -1,22 +1,33 @@
-"""Playground: scans a prompt and shows the verdict with all details. Nothing is logged or counted."""
+"""Playground: scans texts, as a key or without one, and shows all details. Nothing is logged or counted."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 
-from sidecar.config import Settings
+from sidecar.dashboard import playground_inputs as inputs
+from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.highlight import Piece, pieces, spans
+from sidecar.dashboard.playground_inputs import EXAMPLES, KINDS
+from sidecar.dashboard.request_view import Part, parts
+from sidecar.dashboard.service_status import ServiceStatus
+from sidecar.decision_log.outline import outline
+from sidecar.decision_log.rows import finding_rows
+from sidecar.errors import RequestError
+from sidecar.extraction.tool_names import tool_names
 from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
-from sidecar.types import ScanRequest, Segment, Verdict
+from sidecar.scan.service import ScanContext, ScanService
+from sidecar.storage import ApiKey
+from sidecar.types import ScanRequest, Verdict
 
 MOST_VIEWS = 8
 LONGEST_VIEW = 2_000
@@ -25,59 +36,150 @@ LONGEST_CURL = 4_000
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """The displayed results of one scan."""
+    """The results of one scan: of a prompt its marked text, of a conversation its turns."""
 
     verdict: Verdict
     text: list[Piece]
+    turns: list[Part]
     views: list[tuple[str, str]]
-    curl: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """What is in the form."""
+
+    kind: str = "prompt"
+    prompt: str = ""
+    system: str = ""
+    key: str = ""
 
 
 class Playground:
-    """The page to try prompts on."""
+    """The page to try texts on."""
 
-    def __init__(self, engine: Callable[[], Engine], policy: Callable[[], Policy], settings: Settings) -> None:
-        self._engine = engine
-        self._policy = policy
-        self._listen = settings.listen
+    def __init__(
+        self, engine: Callable[[], Engine], policy: Callable[[], Policy], status: Callable[[], ServiceStatus]
+    ) -> None:
+        self._engine, self._policy, self._status = engine, policy, status
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
         return [Route("GET", "/playground", self.show), Route("POST", "/playground", self.scan)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The empty form."""
-        return self._page(visit, "", "", None)
+        """The form, empty or with an example."""
+        number = visit.query.whole("example", 0, len(EXAMPLES) - 1)
+        if number is None:
+            return await self._page(visit, Entered())
+        example = EXAMPLES[number]
+        return await self._page(visit, Entered(example.kind, example.text, example.system))
 
     async def scan(self, visit: Visit) -> web.Response:
-        """The same form with the verdict below."""
-        prompt, system = (_lines(visit.form.get(name, "")) for name in ("prompt", "system_prompt"))
-        verdict = await self._engine().scan(ScanRequest((Segment(prompt),), system or None))
+        """The same form with the results below, or with what is wrong with it."""
+        entered = Entered(
+            kind=visit.form.get("kind", ""),
+            prompt=_lines(visit.form.get("prompt", "")),
+            system=_lines(visit.form.get("system_prompt", "")),
+            key=visit.form.get("key", "").strip()[:40],
+        )
+        try:
+            kind = Form(kind=entered.kind).choice("kind", KINDS) or "prompt"
+            key = await _key(visit, entered.key)
+            if kind == "batch":
+                texts = inputs.batch(entered.prompt)
+                rows = [(text, await self._scan(inputs.prompt_request(text, entered.system), key)) for text in texts]
+                return await self._page(visit, entered, key, rows=rows)
+            shown = await self._shown(kind, entered, key)
+        except RequestError as error:
+            return await self._page(visit, entered, error=error)
+        return await self._page(visit, entered, key, shown=shown)
+
+    async def _shown(self, kind: str, entered: Entered, key: ApiKey | None) -> Shown:
+        turns: list[Any] = []
+        if kind == "conversation":
+            turns = await asyncio.to_thread(inputs.messages, entered.prompt)
+            settings = self._status().settings
+            request = await asyncio.to_thread(inputs.chat_request, settings, turns, entered.system)
+        else:
+            request = inputs.prompt_request(entered.prompt, entered.system)
+        verdict = await self._scan(request, key)
         view_names = {finding.view for finding in verdict.findings} - {"raw"}
-        shown = Shown(
+        text = entered.prompt
+        return Shown(
             verdict,
-            pieces(prompt, spans(verdict.findings)),
-            await asyncio.to_thread(_views, prompt, view_names) if view_names else [],
-            self._curl(prompt, system),
+            [] if turns else pieces(text, spans(verdict.findings)),
+            await asyncio.to_thread(_turns, request, verdict, turns) if turns else [],
+            await asyncio.to_thread(_views, text, view_names) if view_names and not turns else [],
         )
-        return self._page(visit, prompt, system, shown)
 
-    def _page(self, visit: Visit, prompt: str, system: str, shown: Shown | None) -> web.Response:
-        rules = {rule.id: rule for rule in self._policy().rules}
-        threshold = self._engine().config.threshold
+    async def _scan(self, request: ScanRequest, key: ApiKey | None) -> Verdict:
+        """The verdict that this key would get, without a record."""
+        service = ScanService(self._engine(), self._status().settings)
+        return await service.scan(request, ScanContext("", "playground", "", key))
+
+    async def _page(
+        self,
+        visit: Visit,
+        entered: Entered,
+        key: ApiKey | None = None,
+        *,
+        shown: Shown | None = None,
+        rows: Sequence[tuple[str, Verdict]] = (),
+        error: RequestError | None = None,
+    ) -> web.Response:
+        settings = self._status().settings
+        threshold = settings.scan.threshold if key is None or key.threshold is None else key.threshold
         return visit.page(
-            "playground.html", prompt=prompt, system=system, shown=shown, rules=rules, threshold=threshold
+            "playground.html",
+            error.status if error else 200,
+            entered=entered,
+            kinds=KINDS,
+            examples=EXAMPLES,
+            keys=await visit.store.keys.list(),
+            key=key,
+            mode=(key and key.mode) or settings.mode,
+            shown=shown,
+            rows=rows,
+            error=error,
+            rules={rule.id: rule for rule in self._policy().rules},
+            threshold=threshold,
+            curl=self._curl(entered) if shown or rows else None,
         )
 
-    def _curl(self, prompt: str, system: str) -> str | None:
+    def _curl(self, entered: Entered) -> str | None:
         """The same request to the scan API as a curl command; None if that would be too long."""
-        body = json.dumps({"prompt": prompt, **({"system_prompt": system} if system else {})})
+        system = {"system_prompt": entered.system} if entered.system else {}
+        route, body = "prompt/explain", json.dumps({"prompt": entered.prompt, **system})
+        if entered.kind == "batch":
+            route = "prompt/batch"
+            body = json.dumps([{"prompt": text, **system} for text in inputs.batch(entered.prompt)])
+        elif entered.kind == "conversation":
+            route, body = "chat/scan", json.dumps({"messages": inputs.messages(entered.prompt), **system})
         if len(body) > LONGEST_CURL:
             return None
-        host = "127.0.0.1" if self._listen.host in {"0.0.0.0", "::"} else self._listen.host  # noqa: S104
-        where = f"http://{host}:{self._listen.port}/api/v1/prompt/explain"
+        listen = self._status().settings.listen
+        host = "127.0.0.1" if listen.host in {"0.0.0.0", "::"} else listen.host  # noqa: S104
+        where = f"http://{host}:{listen.port}/api/v1/{route}"
         headers = "-H \"X-API-Key: $SIDECAR_API_KEY\" -H 'Content-Type: application/json'"
         return f"curl -s {where} {headers} -d {shlex.quote(body)}"
+
+
+async def _key(visit: Visit, key_id: str) -> ApiKey | None:
+    """The chosen key, whatever its state; None without a choice. Raises `RequestError`."""
+    if not key_id:
+        return None
+    row = await visit.store.keys.get(key_id)
+    if row is None:
+        raise refused(400, "There is no such key.", param="key")
+    return row[0]
+
+
+def _turns(request: ScanRequest, verdict: Verdict, turns: Sequence[Any]) -> list[Part]:
+    """The texts of a conversation with their findings."""
+    segments = [segment for segment in request.segments if not segment.joined]
+    texts = [segment.text for segment in segments]
+    listed = outline(segments, verdict, request.tools or tool_names({"messages": list(turns)}), texts)
+    return parts(listed, finding_rows(verdict.findings), "\n".join(texts))
 
 
 def _lines(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from itertools import groupby
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
 
 from aiohttp import web
 
-from sidecar.dashboard.forms import refused
+from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.policy import KINDS, Policy, Rule
 from sidecar.types import Label
@@ -20,6 +21,15 @@ LAYERS: Mapping[str, str] = {
     "question": "llm_judge",
 }
 STATUSES = ("block", "fallback", "hint", "test", "retired")
+SORTS = {
+    "family": "by family",
+    "hits": "most hits first",
+    "marked": "most false positives first",
+    "score": "highest score first",
+    "id": "by id",
+}
+PAGE = 50
+MAX_OFFSET = 100_000
 
 
 class Policies:
@@ -33,29 +43,30 @@ class Policies:
         return [Route("GET", "/policies", self.show), Route("GET", "/policies/{id}", self.show_one)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All rules by family, or those that match a filter."""
+        """The rules that match a filter, in an order, page by page."""
         form, policy = visit.query, self._policy()
-        label, status = form.choice("label", list(Label)), form.choice("status", STATUSES)
-        words = form.text("text").lower()
-        rules = [
-            rule
-            for rule in policy.rules
-            if (not label or rule.label == label)
-            and (not status or rule.status == status)
-            and words in f"{rule.id} {rule.title} {rule.title_native or ''}".lower()
-        ]
-        hits = {group.name: group for group in await visit.store.analytics.by_rule()}
+        sort = form.choice("sort", SORTS) or "family"
+        offset = form.whole("offset", 0, MAX_OFFSET) or 0
+        hits = {group.name: group.scans for group in await visit.store.analytics.by_rule()}
+        marked = await _marked(visit)
+        rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
         return visit.page(
             "policies.html",
             hits=hits,
-            marked=await _marked(visit),
-            families=_families(rules),
+            marked=marked,
+            rules=rules[offset : offset + PAGE],
             total=len(policy.rules),
             shown=len(rules),
+            first=offset + 1,
             revision=policy.revision,
             labels=list(Label),
             statuses=STATUSES,
             form=form,
+            sort=sort,
+            sorts=SORTS,
+            by={one: _link(form, sort=one) for one in SORTS},
+            earlier=_link(form, offset=str(max(0, offset - PAGE))) if offset else None,
+            later=_link(form, offset=str(offset + PAGE)) if offset + PAGE < len(rules) else None,
             layer=layer_of,
         )
 
@@ -67,7 +78,9 @@ class Policies:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
-        return visit.page("rule.html", rule=rule, kind=kind, seeks=seeks, layer=layer_of(rule))
+        hits = next((group.scans for group in await visit.store.analytics.by_rule() if group.name == rule_id), 0)
+        marks = (await _marked(visit))[rule_id]
+        return visit.page("rule.html", rule=rule, kind=kind, seeks=seeks, layer=layer_of(rule), hits=hits, marks=marks)
 
 
 async def _marked(visit: Visit) -> Counter[str]:
@@ -75,10 +88,35 @@ async def _marked(visit: Visit) -> Counter[str]:
     return Counter(exception.rule for exception in await visit.store.exceptions.query())
 
 
-def _families(rules: list[Rule]) -> list[tuple[Label, list[Rule]]]:
-    order = list(Label)
-    ranked = sorted(rules, key=lambda rule: order.index(rule.label))
-    return [(label, list(members)) for label, members in groupby(ranked, key=lambda rule: rule.label)]
+def _matching(rules: Sequence[Rule], form: Form) -> list[Rule]:
+    """The rules that the filter of a form leaves. Raises `RequestError`."""
+    label, status = form.choice("label", list(Label)), form.choice("status", STATUSES)
+    words = form.text("text").lower()
+    return [
+        rule
+        for rule in rules
+        if (not label or rule.label == label)
+        and (not status or rule.status == status)
+        and words in f"{rule.id} {rule.title} {rule.title_native or ''}".lower()
+    ]
+
+
+def _order(sort: str, hits: Mapping[str | None, int], marked: Mapping[str, int]) -> Callable[[Rule], Any]:
+    """The sort key of a rule: the most first, then in the order of the files."""
+    families = list(Label)
+    value: Mapping[str, Callable[[Rule], float]] = {
+        "family": lambda rule: families.index(rule.label),
+        "hits": lambda rule: -hits.get(rule.id, 0),
+        "marked": lambda rule: -marked.get(rule.id, 0),
+        "score": lambda rule: -rule.score,
+    }
+    return (lambda rule: rule.id) if sort == "id" else value[sort]
+
+
+def _link(form: Form, **changes: str) -> str:
+    """The chosen filter and order with changes as a query string."""
+    chosen = {name: form.text(name) for name in ("text", "label", "status", "sort") if form.text(name)}
+    return urlencode(chosen | changes)
 
 
 def kind_of(rule: Rule) -> str:

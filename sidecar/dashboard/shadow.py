@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
 
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.service_status import ServiceStatus
 
 PAGE = 100
 
 
 class ShadowPage:
     """The page of disagreements."""
+
+    def __init__(self, status: Callable[[], ServiceStatus]) -> None:
+        self._status = status
 
     def routes(self) -> list[Route]:
         """The route of this page."""
@@ -22,4 +28,10 @@ class ShadowPage:
         disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
         counts = await visit.store.disagreements.count()
         names = {key.id: key.name for key in await visit.store.keys.list()}
-        return visit.page("shadow.html", disagreements=disagreements, counts=sorted(counts.items()), names=names)
+        return visit.page(
+            "shadow.html",
+            policies=self._status().settings.shadow.policies,
+            disagreements=disagreements,
+            counts=sorted(counts.items()),
+            names=names,
+        )

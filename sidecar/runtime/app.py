@@ -21,6 +21,7 @@ from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.decision_log import DecisionLog
 from sidecar.decision_log.sink import Sink
 from sidecar.errors import ConfigError
@@ -193,6 +194,8 @@ class Sidecar:
             lambda: self._current.engine,
             lambda: self.policy,
             exceptions,
+            self._service_status,
+            lambda: openapi.page(switched_on(self.settings) | {openapi.ADMIN}),
         )
         dashboard = Dashboard(dependencies)
         admin = self.settings.admin
@@ -264,6 +267,23 @@ class Sidecar:
     def _degradations(self) -> list[str]:
         found = (self._reloader.state.rejected, self._shared.decision_log.problem)
         return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
+
+    def _service_status(self) -> ServiceStatus:
+        """What the dashboard shows first."""
+        current, reload = self._current, self._reloader.state
+        status = self._readiness.status()
+        return ServiceStatus(
+            settings=current.settings,
+            layers={stage.layer.name: stage.decides for stage in current.engine.stages},
+            revision=current.policy.revision,
+            rules=len(current.policy.rules),
+            problems=tuple(status.problems),
+            degraded=tuple(status.degraded),
+            generation=reload.generation,
+            loaded_at=reload.at,
+            rejected=reload.reason if reload.rejected else "",
+            waiting=tuple(self._waiting),
+        )
 
     def _trouble(self, decision_log: DecisionLog, sinks: Sequence[Sink]) -> list[str]:
         """What an alert reports: whatever `/ready` has, but a start or a drain, which are meant."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
 from typing import TypeVar
@@ -47,10 +48,15 @@ _log = logs.get("reload")
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state that `/ready` reports: how often the configuration was replaced, and why the last reload failed."""
+    """The state that `/ready` reports: how often the configuration was replaced, and why the last reload failed.
+
+    `at`: when it was loaded, or the last attempt; `reason`: the whole reason of a rejection, which `/ready` keeps back.
+    """
 
     generation: int = 1
     rejected: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+    reason: str = field(default="", compare=False)
 
 
 class Reloader:
@@ -119,8 +125,9 @@ class Reloader:
             _log.info("reload_done", generation=self.state.generation, seconds=round(monotonic() - started_at, 3))
 
     def _reject(self, reason: str, problems: int) -> None:
-        """The reasons are only logged: `/ready` is served without authentication."""
-        self.state = State(self.state.generation, f"the last reload was rejected: {problems} problem(s), see the log")
+        """The reasons are for the log and for admins: `/ready` is served without authentication."""
+        rejected = f"the last reload was rejected: {problems} problem(s), see the log"
+        self.state = State(self.state.generation, rejected, reason=reason)
         RELOADS.labels("rejected").inc()
         _log.error("reload_rejected", generation=self.state.generation, reason=" ".join(reason.split()))
 

@@ -55,7 +55,8 @@ class Readiness:
         problems = self._problems()
         return Status(problems, self._degraded(), starting=STARTING in problems)
 
-    def _status(self) -> Status:
+    def status(self) -> Status:
+        """What `/ready` reports, of this process or of all workers."""
         if self._reports is None:
             return self._own_status()
         self.publish()
@@ -63,7 +64,7 @@ class Readiness:
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
-        status = self._status()
+        status = self.status()
         body = {
             "status": "not ready" if status.problems else "degraded" if status.degraded else "ok",
             "problems": [*status.problems, *status.degraded],
@@ -75,7 +76,7 @@ class Readiness:
 
     async def startup(self, _request: web.Request) -> web.Response:
         """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later."""
-        starting = self._status().starting
+        starting = self.status().starting
         return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
 
     async def metrics(self, _request: web.Request) -> web.Response:

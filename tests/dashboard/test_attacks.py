@@ -155,7 +155,7 @@ async def test_a_stranger_changes_nothing(site: DashboardSite) -> None:
         assert (page.status, page.location[:6]) == (303, "/login")
     for path in routes(site, "GET"):
         page = await site.stranger.get(filled(path, "shop"))
-        open_to_all = path.startswith(("/login", "/invitation/"))
+        open_to_all = path.startswith(("/login", "/invitation/", "/reference"))
         assert open_to_all or (page.status, page.location[:6]) == (303, "/login")
 
 

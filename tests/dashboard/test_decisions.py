@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from datetime import timedelta
+from urllib.parse import quote
 
 import pytest
 from dashboard import FINDING, NOW, DashboardSite, log_row
@@ -11,6 +14,9 @@ from sidecar.dashboard.decisions import LIVE_SECONDS, link_of, read_filter
 from sidecar.dashboard.forms import Form
 from sidecar.errors import RequestError
 from sidecar.storage import Filter
+from sidecar.storage.decisions import WINDOW
+
+HOUR = timedelta(hours=1)
 
 HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e"
 
@@ -146,3 +152,58 @@ async def test_an_excepted_finding_is_marked(site: DashboardSite) -> None:
     await site.store.decisions.add([log_row(1, findings=[excepted], action="allow"), log_row(2)])
     assert "excepted" in (await site.vic.get(f"/decisions/{log_row(1).id}")).text
     assert "excepted" not in (await site.vic.get(f"/decisions/{log_row(2).id}")).text
+
+
+async def test_decisions_can_be_searched(site: DashboardSite) -> None:
+    """By the beginning of an id, rule or path, by a tool, and by words of a kept text; hostile words find nothing."""
+    request = [{"n": 0, "path": "messages.3.content", "source": "untrusted", "length": 40, "tool": "read_file"}]
+    plain = {"findings": [], "threats": "", "action": "allow"}
+    await site.store.decisions.add(
+        [
+            log_row(1, findings=[{**FINDING, "rule": "SMG-7", "path": "messages.3.content"}], request=request),
+            log_row(2, text="The harbour opens at noon", **plain),
+        ]
+    )
+    for words, number in (
+        ("smg-7", 1),
+        ("messages.3", 1),
+        ("read_file", 1),
+        ("HARBOUR", 2),
+    ):
+        page = await site.vic.get(f"/decisions?q={words}")
+        assert [link for link in page.reader.links if "/decisions/dec_" in link] == [f"/decisions/{log_row(number).id}"]
+    assert (await site.vic.get(f"/decisions?q={log_row(2).id}")).location == f"/decisions/{log_row(2).id}"
+    for words in (quote(HOSTILE), "%25", "_", "'"):
+        page = await site.vic.get(f"/decisions?q={words}")
+        assert "No decisions match" in page.text
+        assert page.reader.tags.count("script") == 1
+
+
+async def test_decisions_can_be_sorted(site: DashboardSite) -> None:
+    """By time, risk, latency or length, over all pages; an unknown order is refused."""
+    rows = [log_row(n, risk_score=n % 7 / 10, latency_ms=n % 11, length=n % 13) for n in range(120)]
+    await site.store.decisions.add(rows)
+    for sort in ("at", "risk_score", "latency_ms", "length"):
+        expected = sorted(rows, key=lambda row: (getattr(row, sort), row.at), reverse=True)
+        link, seen = f"/decisions?sort={sort}&action=block", []
+        while link:
+            page = await site.vic.get(link)
+            seen += [link for link in page.reader.links if "/decisions/dec_" in link]
+            link = next((one for one in page.reader.links if "before=" in one or "offset=" in one), "")
+            assert not link or (f"sort={sort}" in link and "action=block" in link)
+        assert seen == [f"/decisions/{row.id}" for row in expected]
+        assert 'aria-sort="descending"' in page.body
+    assert (await site.vic.get("/decisions?sort=name")).status == 400
+
+
+async def test_a_search_without_a_match_says_how_far_it_looked(site: DashboardSite) -> None:
+    """And leads on to older decisions."""
+    plain = {"findings": [], "threats": "", "action": "allow"}
+    for first in range(0, WINDOW, 500):
+        await site.store.decisions.add([log_row(n, **plain) for n in range(first, first + 500)])
+    old = replace(log_row(WINDOW), id="dec_old", at=NOW - HOUR)
+    await site.store.decisions.add([log_row(WINDOW + 5, **plain), old])
+    page = await site.vic.get("/decisions?q=INJ-1")
+    assert "among the newest 10,000" in page.text
+    link = next(link for link in page.reader.links if "before=" in link)
+    assert "/decisions/dec_old" in (await site.vic.get(link)).reader.links

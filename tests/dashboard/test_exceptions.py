@@ -183,3 +183,15 @@ async def test_a_decision_of_several_segments_offers_the_entry(site: DashboardSi
     page = await site.ada.get(f"/decisions/{log_row().id}")
     assert "messages.*.content" in page.text
     assert "excepts nothing until you write" in page.text
+
+
+async def test_all_errors_of_an_exception_are_shown_at_once(site: DashboardSite) -> None:
+    """Reason and time, with a way back to the decision."""
+    await site.store.decisions.add([log_row(findings=[{**FINDING, "digest": "d"}])])
+    path = f"/decisions/{log_row().id}"
+    fields = {"reason": "", "lasts": "400d"}
+    page = await site.ada.post(f"{path}/exception", fields, page=path, Referer=site.base + path)
+    assert page.status == 400
+    assert "at most 366 days" in page.text
+    assert "Say why" in page.text
+    assert path in page.reader.links

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from dashboard import DashboardSite
 
-from sidecar.dashboard.forms import Form
+from sidecar.dashboard.forms import Checks, Form, problems_of
 from sidecar.errors import RequestError
 
 
@@ -80,3 +80,24 @@ async def test_a_form_of_unknown_length_is_refused(site: DashboardSite) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     async with site.stranger.session.post(f"{site.base}/login", data=endless(), headers=headers) as answer:
         assert answer.status == 413
+
+
+def test_all_problems_of_a_form_are_collected() -> None:
+    """Each with its field; one that is about no field ends the check at once."""
+    form, checks = Form(rate="often", burst="0", threshold="0.5"), Checks()
+    assert checks.read(lambda: form.rate("rate")) is None
+    assert checks.read(lambda: form.whole("burst", 1, 10)) is None
+    assert checks.read(lambda: form.number("threshold", 0, 1)) == 0.5
+    with pytest.raises(RequestError) as caught:
+        checks.done()
+    assert list(problems_of(caught.value)) == ["rate", "burst"]
+    assert caught.value.param == "rate"
+    assert problems_of(None) == problems_of(RequestError("no")) == {}
+    assert problems_of(RequestError("no", param="a")) == {"a": "no"}
+    with pytest.raises(RequestError, match="no"):
+        checks.read(_fail)
+    Checks().done()
+
+
+def _fail() -> None:
+    raise RequestError("no")

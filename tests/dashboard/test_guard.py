@@ -154,3 +154,19 @@ async def test_a_store_that_is_gone_is_a_page_not_a_traceback(tmp_path: Path) ->
         assert page.status == 503
         assert "sessions" not in page.text
     await store.close()
+
+
+async def test_errors_keep_the_menu_for_those_who_are_logged_in(site: DashboardSite) -> None:
+    """With a way back to the page before, of this site only; others see no menu."""
+    for path in ("/nowhere", "/decisions/dec_unknown", "/?range=century"):
+        page = await site.vic.get(path, Referer=f"{site.base}/decisions?q=x")
+        assert page.status in {400, 404}
+        assert {"/policies", "/decisions?q=x"} <= set(page.reader.links), path
+        assert "Log out" in page.text
+    assert "range: Choose one of" in (await site.vic.get("/?range=century")).text
+    for referer in ("http://evil.example/decisions", f"{site.base}//evil.example", "::", f"{site.base}/nowhere"):
+        links = (await site.vic.get("/nowhere", Referer=referer)).reader.links
+        assert not [link for link in links if "evil" in link]
+    assert "/policies" not in (await site.stranger.get("/nowhere")).reader.links
+    refused = await site.vic.post("/users", {"name": "x"}, page="/keys")
+    assert (refused.status, "Log out" in refused.text) == (403, True)

@@ -205,3 +205,18 @@ async def test_viewers_see_keys_and_no_buttons(site: DashboardSite) -> None:
         f"/keys/{key.id}/rotate",
     ):
         assert (await site.vic.post(path, {"name": "x"}, page="/account")).status == 403
+
+
+async def test_all_errors_of_a_form_are_shown_at_once(site: DashboardSite) -> None:
+    """Each beside its field, which keeps its value, on a new key and on a change."""
+    wrong = {"expires": "soon", "rate": "often", "burst": "x", "threshold": "7", "rules": "INJ-9=off"}
+    page = await site.ada.post("/keys", {"name": "", "environment": "development", **wrong})
+    assert page.status == 400
+    assert page.body.count('aria-invalid="true"') == 6
+    assert "see the marked fields" in page.text
+    assert "<details open>" in page.body
+    key, _ = await site.dependencies.keyring.create("shop")
+    page = await site.ada.post(f"/keys/{key.id}", wrong)
+    assert page.body.count('aria-invalid="true"') == 5
+    assert 'value="often"' in page.body
+    assert (await site.store.keys.list()) == [key]

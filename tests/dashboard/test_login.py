@@ -172,3 +172,15 @@ async def test_a_page_that_needs_a_login_is_remembered(site: DashboardSite) -> N
     """Its address goes along to the login form."""
     assert (await site.stranger.get("/account?x=a%26b")).location == "/login?next=%2Faccount%3Fx%3Da%2526b"
     assert (await site.ada.get("/login?next=/account")).location == "/account"
+
+
+async def test_all_errors_of_a_password_form_are_shown_at_once(site: DashboardSite) -> None:
+    """Of an invitation name, password and repetition; of a change the current password, too."""
+    link = (await invite(site.store, "eve", Role.VIEWER, "ada")).removeprefix(site.base)
+    page = await site.visitor().post(link, {"name": "eve", "password": "short", "again": "other"})
+    assert page.body.count('aria-invalid="true"') == 2
+    assert "The two passwords differ." in page.text
+    fields = {"current": "wrong", "password": "short", "again": "other"}
+    page = await site.vic.post("/account/password", fields, page="/account")
+    assert page.status == 400
+    assert page.body.count('aria-invalid="true"') == 3

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from dashboard import DashboardSite
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import dashboard
+from dashboard import FINDING, DashboardSite, log_row
+
+from sidecar.dashboard.policies import PAGE
+from sidecar.policy import Policy
+from sidecar.storage import RuleException, Store
 
 
 async def test_all_rules_that_run_are_listed_with_their_revision(site: DashboardSite) -> None:
     """By family, with score, status and the number of proofs; titles are text."""
     page = await site.vic.get("/policies")
     assert site.dependencies.policy().revision in page.text
-    assert "INJ-1 Cancels the instructions <b>given</b> earlier 0.90 block rules en 3 0 0" in page.text
-    assert "INJ-2 Calls a function of a spreadsheet 0.30 test rules en, de 2 0 0" in page.text
+    assert "INJ-1 Cancels the instructions <b>given</b> earlier prompt injection 0.90 block rules en 3 0 0" in page.text
+    assert "INJ-2 Calls a function of a spreadsheet prompt injection 0.30 test rules en, de 2 0 0" in page.text
     assert "b" not in page.reader.tags
 
 
@@ -37,3 +45,56 @@ async def test_a_rule_shows_its_patterns_and_proofs(site: DashboardSite) -> None
     assert page.reader.tags.count("script") == 1
     assert "never decides" in (await site.vic.get("/policies/INJ-2")).text
     assert (await site.vic.get("/policies/INJ-9")).status == 404
+
+
+def ids(links: list[str]) -> list[str]:
+    """The rules that a page links to."""
+    return [link.rpartition("/")[2] for link in links if link.startswith("/policies/")]
+
+
+async def test_rules_are_sorted_by_hits_marks_score_and_id(site: DashboardSite) -> None:
+    """Hits lead to their decisions, marks to their exceptions, here and on the page of the rule."""
+    now = datetime.now(UTC)
+    findings = [{**FINDING, "rule": "INJ-2"}]
+    await site.store.decisions.add([log_row(n, findings=findings) for n in range(3)] + [log_row(9)])
+    marks = [
+        RuleException(f"e{n}", "INJ-1", f"d{n}", "ours", "ada", now, now + timedelta(days=1), None, None)
+        for n in range(2)
+    ]
+    for mark in marks:
+        await site.store.exceptions.add(mark)
+    expected = {"hits": ["INJ-2", "INJ-1"], "marked": ["INJ-1", "INJ-2"], "score": ["INJ-1", "INJ-2"], "id": None}
+    for sort, order in expected.items():
+        page = await site.vic.get(f"/policies?sort={sort}")
+        assert ids(page.reader.links) == (order or ["INJ-1", "INJ-2"]), sort
+        assert 'aria-sort="' in page.body
+    assert {"/decisions?rule=INJ-2", "/exceptions?rule=INJ-1"} <= set(page.reader.links)
+    rows = await site.vic.get("/decisions?rule=INJ-2")
+    assert sum(link.startswith("/decisions/dec_") for link in rows.reader.links) == 3
+    rule = await site.vic.get("/policies/INJ-1")
+    assert "Hits 1 scans False positives 2 marked" in rule.text
+    assert "ours" in (await site.vic.get("/exceptions?rule=INJ-1")).text
+    assert "None of INJ-2" in (await site.vic.get("/exceptions?rule=INJ-2")).text
+    assert (await site.vic.get("/policies?sort=luck")).status == 400
+
+
+async def test_many_rules_come_page_by_page(tmp_path: Path) -> None:
+    """With the filter and the order in the links; every rule is on exactly one page."""
+    store = await Store.open(f"sqlite:///{tmp_path}/rules.db")
+    async with dashboard.open_site(dashboard.settings(tmp_path), store, policy=_many(120)) as site:
+        link, seen = "/policies?sort=id&status=block", []
+        while link:
+            page = await site.vic.get(link)
+            assert len(ids(page.reader.links)) <= PAGE
+            seen += ids(page.reader.links)
+            link = next((one for one in page.reader.links if f"offset={len(seen)}" in one), "")
+            assert not link or ("sort=id" in link and "status=block" in link)
+    await store.close()
+    assert seen == [f"INJ-{number}" for number in range(1000, 1120)]
+
+
+def _many(count: int) -> Policy:
+    """A policy of that many rules."""
+    rule = {"title": "x", "label": "jailbreak", "score": 0.5, "languages": ["en"], "match": ["x"], "no_match": ["y"]}
+    rules = [{**rule, "id": f"INJ-{1000 + number}", "patterns": ["x"]} for number in range(count)]
+    return Policy.model_validate({"rules": rules, "revision": "many"})

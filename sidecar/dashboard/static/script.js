@@ -9,3 +9,8 @@ for (const button of document.querySelectorAll("button[data-copy]")) {
     button.textContent = "Copied";
   });
 }
+
+// Times are in UTC; a pointer shows the local time.
+for (const time of document.querySelectorAll("time[datetime]")) {
+  time.title = `${new Date(time.dateTime).toLocaleString()} here, shown in UTC`;
+}

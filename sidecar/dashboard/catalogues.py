@@ -1,0 +1,115 @@
+"""Catalogues: the pinned tools of MCP servers, what changed since, and accepting or forgetting it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import urlencode
+
+from aiohttp import web
+
+from sidecar.dashboard.forms import refused
+from sidecar.dashboard.guard import Route, Visit, to
+from sidecar.extraction.shadowed_tools import shadows
+from sidecar.storage import MAX_NAME, Pin, Role
+
+PAGE = 100
+MAX_OFFSET = 100_000
+SHOWN = ("all", "drift")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server with its numbers of tools, of changed ones, and of names that another server uses, too."""
+
+    name: str
+    tools: int
+    drifted: int
+    shadowed: int
+
+
+class Catalogues:
+    """The page of pinned tools."""
+
+    def routes(self) -> list[Route]:
+        """The routes of this page."""
+        return [
+            Route("GET", "/mcp", self.show),
+            Route("POST", "/mcp/accept", self.accept, Role.ADMIN),
+            Route("POST", "/mcp/forget", self.forget, Role.ADMIN),
+        ]
+
+    async def show(self, visit: Visit) -> web.Response:
+        """All servers, and their tools, or only what needs a look, page by page."""
+        form = visit.query
+        server, only = form.text("server", MAX_NAME), form.choice("show", SHOWN)
+        offset = form.whole("offset", 0, MAX_OFFSET) or 0
+        pins = await visit.store.pins.query()
+        others = shadows(pins)
+        listed = [pin for pin in pins if _is_listed(pin, server, only == "drift", others)]
+        chosen = {"server": server, "show": only or ""}
+        return visit.page(
+            "mcp.html",
+            servers=servers(pins, others),
+            pins=listed[offset : offset + PAGE],
+            others=others,
+            total=len(listed),
+            first=offset + 1,
+            chosen=chosen,
+            later=_link(chosen, offset + PAGE) if offset + PAGE < len(listed) else None,
+            earlier=_link(chosen, max(0, offset - PAGE)) if offset else None,
+            done=form.text("done"),
+        )
+
+    async def accept(self, visit: Visit) -> web.Response:
+        """Pin the latest definitions of a server, or of one of its tools."""
+        server, tool = _server(visit), visit.form.text("tool", MAX_NAME) or None
+        number = await visit.store.pins.accept(server, tool, datetime.now(UTC))
+        if not number:
+            raise refused(404, "There is no such change to accept; somebody may have done it already.")
+        await visit.note("mcp_pins_accepted", server, f"{tool or 'all tools'}: {number} changed")
+        return to("/mcp", "accepted")
+
+    async def forget(self, visit: Visit) -> web.Response:
+        """Delete the pins of a server, so that its next list is pinned."""
+        server = _server(visit)
+        number = await visit.store.pins.forget(server)
+        if not number:
+            raise refused(404, "There is no such server.")
+        await visit.note("mcp_pins_forgotten", server, f"{number} tools")
+        return to("/mcp", "forgotten")
+
+
+def servers(pins: Sequence[Pin], others: Mapping[tuple[str, str], Sequence[str]]) -> list[Server]:
+    """The servers, those with changes first."""
+    by_name: dict[str, list[Pin]] = {}
+    for pin in pins:
+        by_name.setdefault(pin.server, []).append(pin)
+    found = [
+        Server(
+            name,
+            tools=sum(pin.latest is not None for pin in own),
+            drifted=sum(pin.drift is not None for pin in own),
+            shadowed=sum((pin.server, pin.tool) in others for pin in own),
+        )
+        for name, own in by_name.items()
+    ]
+    return sorted(found, key=lambda server: (-server.drifted, server.name))
+
+
+def _is_listed(pin: Pin, server: str, drift: bool, others: Mapping[tuple[str, str], Sequence[str]]) -> bool:
+    if server and pin.server != server:
+        return False
+    return not drift or pin.drift is not None or (pin.server, pin.tool) in others
+
+
+def _server(visit: Visit) -> str:
+    name = visit.form.text("server", MAX_NAME)
+    if not name:
+        raise refused(400, "Name a server.", param="server")
+    return name
+
+
+def _link(chosen: Mapping[str, str], offset: int) -> str:
+    return urlencode({name: value for name, value in chosen.items() if value} | {"offset": str(offset)})

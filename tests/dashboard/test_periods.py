@@ -1,0 +1,82 @@
+"""Time ranges and the links to the rows in them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sidecar.dashboard.forms import Form
+from sidecar.dashboard.periods import DAY, HOUR, MAX_COLUMNS, MINUTE, Period, read_period
+from sidecar.errors import RequestError
+
+NOW = datetime(2026, 5, 1, 12, 34, 56, tzinfo=UTC)
+
+
+def test_a_named_range_ends_now() -> None:
+    """With the whole step that contains the present; the day without a choice."""
+    assert read_period(Form(), NOW).name == "day"
+    hour = read_period(Form(range="hour"), NOW)
+    assert (hour.until, hour.until - hour.since, hour.step) == (NOW.replace(minute=35, second=0), HOUR, MINUTE)
+    assert hour.query(key="k1", live=None) == "range=hour&key=k1"
+
+
+@pytest.mark.parametrize(
+    ("hours", "step"),
+    [
+        (0.5, MINUTE),
+        (4, 5 * MINUTE),
+        (5, 5 * MINUTE),
+        (30, HOUR),
+        (24 * 7, 3 * HOUR),
+        (24 * 30, 12 * HOUR),
+        (24 * 300, 7 * DAY),
+    ],
+)
+def test_a_free_range_has_whole_steps_and_few_columns(hours: float, step: timedelta) -> None:
+    """From an hour on, its ends are whole hours, which the totals answer."""
+    since = datetime(2026, 2, 1, 10, 7, tzinfo=UTC)
+    until = since + timedelta(hours=hours)
+    period = read_period(Form(since=since.isoformat(), until=until.isoformat()), NOW)
+    assert period.step == step
+    assert period.since <= since < until <= period.until
+    assert (period.until - period.since) / step <= MAX_COLUMNS
+    assert not any(moment.timestamp() % step.total_seconds() for moment in (period.since, period.until))
+
+
+def test_one_end_is_enough() -> None:
+    """Until now, or the day before an end."""
+    assert read_period(Form(since="2026-05-01T12:00"), NOW).until >= NOW
+    period = read_period(Form(until="2026-04-01T12:00"), NOW)
+    assert (period.since, period.until) == (datetime(2026, 3, 31, 12, tzinfo=UTC), datetime(2026, 4, 1, 12, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        Form(range="century"),
+        Form(since="soon"),
+        Form(since="2026-05-02T12:00"),
+        Form(since="2026-05-01T12:00", until="2026-05-01T12:00"),
+        Form(since="0001-01-01T00:00"),
+        Form(until="0001-01-01T00:00"),
+        Form(since="9999-12-01T00:00", until="9999-12-31T23:59"),
+    ],
+)
+def test_what_is_no_range_is_refused(form: Form) -> None:
+    """With the name of a field, and without an error of arithmetic."""
+    with pytest.raises(RequestError) as caught:
+        read_period(form, NOW)
+    assert caught.value.param in {"range", "since", "until"}
+
+
+def test_links_lead_to_the_rows_of_a_range_or_of_one_step() -> None:
+    """With the criteria that are set; the shortest step leads to its decisions, others to their overview."""
+    since = datetime(2026, 5, 1, tzinfo=UTC)
+    period = Period(since, since + DAY, HOUR)
+    assert period.rows(key="", label="jailbreak") == (
+        "/decisions?since=2026-05-01T00%3A00&until=2026-05-02T00%3A00&label=jailbreak"
+    )
+    assert period.zoom(since, "k1") == "/?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00&key=k1"
+    minute = Period(since, since + HOUR, MINUTE)
+    assert minute.zoom(since) == "/decisions?since=2026-05-01T00%3A00&until=2026-05-01T00%3A01"

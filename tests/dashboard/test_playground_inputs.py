@@ -1,0 +1,52 @@
+"""What can be entered on the playground."""
+
+from __future__ import annotations
+
+import pytest
+
+from sidecar.config import Settings
+from sidecar.dashboard.playground_inputs import MAX_BATCH, batch, chat_request, messages, prompt_request
+from sidecar.errors import RequestError
+from sidecar.types import Source
+
+
+def test_a_batch_is_one_text_a_line() -> None:
+    """Empty lines are no texts."""
+    assert batch(" one\n\n two \n") == ["one", "two"]
+    for text in ("", "\n \n", "x\n" * (MAX_BATCH + 1)):
+        with pytest.raises(RequestError):
+            batch(text)
+
+
+def test_a_transcript_has_a_turn_for_each_author() -> None:
+    """A turn may have several lines; a name within a line is text."""
+    text = "system: Be kind.\nuser: Hello,\nuser-friendly: yes\ntool:\n42 user: x"
+    assert messages(text) == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "Hello,\nuser-friendly: yes"},
+        {"role": "tool", "content": "42 user: x"},
+    ]
+
+
+def test_json_is_a_list_of_messages_or_a_body_with_one() -> None:
+    """As an application sends it."""
+    turn = {"role": "user", "content": "Hello"}
+    assert messages('[{"role": "user", "content": "Hello"}]') == [turn]
+    assert messages('{"model": "m", "messages": [{"role": "user", "content": "Hello"}]}') == [turn]
+    for text in ("[", "[1]", "{}", '{"messages": [1]}', '{"a": 1, "a": 2}', "[" * 500):
+        with pytest.raises(RequestError) as caught:
+            messages(text)
+        assert caught.value.param == "prompt"
+
+
+def test_a_conversation_is_read_as_by_the_proxy() -> None:
+    """Each turn with its author; the system messages are the system prompt unless one is given."""
+    turns = messages("system: Be kind.\nuser: Hello\ntool: 42")
+    request = chat_request(Settings(), turns, "")
+    sources = [segment.source for segment in request.segments if not segment.joined]
+    assert sources == [Source.APPLICATION, Source.USER, Source.UNTRUSTED]
+    assert request.system_prompt == "Be kind."
+    assert chat_request(Settings(), turns, "Other.").system_prompt == "Other."
+    assert prompt_request("Hello", "").system_prompt is None
+    with pytest.raises(RequestError):
+        chat_request(Settings(), [{"role": "user"}], "")
