@@ -89,7 +89,7 @@ class Decisions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The decisions that match, page by page; `live=1` refreshes every few seconds. A whole id leads to its page."""
+        """The decisions that match, page by page; `live=1` refreshes every few seconds. An id leads to its page."""
         form = visit.query
         if (words := form.text("q")) and await visit.store.decisions.get(words):
             return to(f"/decisions/{quote(words, safe='')}")
