@@ -16,7 +16,7 @@ from sidecar.storage import MAX_NAME, Pin, Role
 
 PAGE = 100
 MAX_OFFSET = 100_000
-SHOWN = ("all", "drift")
+LISTINGS = ("all", "drift")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,22 @@ class Catalogues:
     async def show(self, visit: Visit) -> web.Response:
         """All servers, and their tools, or only what needs a look, page by page."""
         form = visit.query
-        server, only = form.text("server", MAX_NAME), form.choice("show", SHOWN)
+        server, only = form.text("server", MAX_NAME), form.choice("show", LISTINGS)
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
         pins = await visit.store.pins.query()
-        others = shadows(pins)
-        listed = [pin for pin in pins if _is_listed(pin, server, only == "drift", others)]
-        chosen = {"server": server, "show": only or ""}
+        namesakes = shadows(pins)
+        listed = [pin for pin in pins if _is_listed(pin, server, only == "drift", namesakes)]
+        selection = {"server": server, "show": only or ""}
         return visit.page(
             "mcp.html",
-            servers=servers(pins, others),
+            servers=servers(pins, namesakes),
             pins=listed[offset : offset + PAGE],
-            others=others,
+            others=namesakes,
             total=len(listed),
             first=offset + 1,
-            chosen=chosen,
-            later=_link(chosen, offset + PAGE) if offset + PAGE < len(listed) else None,
-            earlier=_link(chosen, max(0, offset - PAGE)) if offset else None,
+            chosen=selection,
+            later=_link(selection, offset + PAGE) if offset + PAGE < len(listed) else None,
+            earlier=_link(selection, max(0, offset - PAGE)) if offset else None,
             done=form.text("done"),
         )
 
@@ -81,27 +81,27 @@ class Catalogues:
         return to("/mcp", "forgotten")
 
 
-def servers(pins: Sequence[Pin], others: Mapping[tuple[str, str], Sequence[str]]) -> list[Server]:
+def servers(pins: Sequence[Pin], namesakes: Mapping[tuple[str, str], Sequence[str]]) -> list[Server]:
     """The servers, those with changes first."""
     by_name: dict[str, list[Pin]] = {}
     for pin in pins:
         by_name.setdefault(pin.server, []).append(pin)
-    found = [
+    counts = [
         Server(
             name,
-            tools=sum(pin.latest is not None for pin in own),
-            drifted=sum(pin.drift is not None for pin in own),
-            shadowed=sum((pin.server, pin.tool) in others for pin in own),
+            tools=sum(pin.latest is not None for pin in server_pins),
+            drifted=sum(pin.drift is not None for pin in server_pins),
+            shadowed=sum((pin.server, pin.tool) in namesakes for pin in server_pins),
         )
-        for name, own in by_name.items()
+        for name, server_pins in by_name.items()
     ]
-    return sorted(found, key=lambda server: (-server.drifted, server.name))
+    return sorted(counts, key=lambda server: (-server.drifted, server.name))
 
 
-def _is_listed(pin: Pin, server: str, drift: bool, others: Mapping[tuple[str, str], Sequence[str]]) -> bool:
+def _is_listed(pin: Pin, server: str, drift: bool, namesakes: Mapping[tuple[str, str], Sequence[str]]) -> bool:
     if server and pin.server != server:
         return False
-    return not drift or pin.drift is not None or (pin.server, pin.tool) in others
+    return not drift or pin.drift is not None or (pin.server, pin.tool) in namesakes
 
 
 def _server(visit: Visit) -> str:
@@ -111,5 +111,5 @@ def _server(visit: Visit) -> str:
     return name
 
 
-def _link(chosen: Mapping[str, str], offset: int) -> str:
-    return urlencode({name: value for name, value in chosen.items() if value} | {"offset": str(offset)})
+def _link(selection: Mapping[str, str], offset: int) -> str:
+    return urlencode({name: value for name, value in selection.items() if value} | {"offset": str(offset)})

@@ -57,8 +57,8 @@ def read_filter(form: Form) -> Filter:
 
 def read_sort(form: Form) -> Sort:
     """The order that a query chooses."""
-    chosen = form.choice("sort", SORTS)
-    return next((sort for sort in SORTS if sort == chosen), "at")
+    name = form.choice("sort", SORTS)
+    return next((sort for sort in SORTS if sort == name), "at")
 
 
 def link_of(form: Form, **extra: str) -> str:
@@ -109,11 +109,11 @@ class Decisions:
             choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName), **CHOICES},
             sort=sort,
             sorts=SORTS,
-            by={one: link_of(Form({**form, "sort": one})) for one in SORTS},
+            by={name: link_of(Form({**form, "sort": name})) for name in SORTS},
             window=WINDOW,
             query=link_of(form),
             older=_next_page(form, page, sort, offset),
-            further=link_of(form, before=page.rest) if page.rest else None,
+            further=link_of(form, before=page.last_row) if page.last_row else None,
             live=live,
             live_link=link_of(form, live="1"),
         )
@@ -167,8 +167,8 @@ def _next_page(form: Form, page: DecisionPage, sort: Sort, offset: int) -> str |
         return None
     if sort == "at":
         return link_of(form, before=page.rows[PAGE - 1].id)
-    more = {"before": form.text("before")} if form.text("before") else {}
-    return link_of(form, offset=str(offset + PAGE), **more)
+    position = {"before": form.text("before")} if form.text("before") else {}
+    return link_of(form, offset=str(offset + PAGE), **position)
 
 
 async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:

@@ -43,7 +43,7 @@ class Exceptions:
     async def show(self, visit: Visit) -> web.Response:
         """All exceptions, or those of one rule, newest first, with author and reason."""
         now, rule = datetime.now(UTC), visit.query.text("rule")
-        exceptions = [one for one in await visit.store.exceptions.query() if rule in {"", one.rule}]
+        exceptions = [row for row in await visit.store.exceptions.query() if rule in {"", row.rule}]
         rows = [(exception, state(exception, now)) for exception in exceptions]
         names = {key.id: key.name for key in await visit.store.keys.list()}
         rule_ids = {rule.id for rule in self._policy().rules}

@@ -56,9 +56,9 @@ class Checks:
         try:
             return convert()
         except RequestError as error:
-            if not (found := problems_of(error)):
+            if not (problems := problems_of(error)):
                 raise
-            for name, detail in found.items():
+            for name, detail in problems.items():
                 self._problems.setdefault(name, detail)
             return None
 

@@ -160,8 +160,8 @@ class Login:
         admin = await visit.store.admins.get(visit.name)
         try:
             await self._admit(f"login-as:{_short(visit.name)}", PER_ACCOUNT, ACCOUNT_BURST)
-            known = await self._passwords.verify(visit.form.get("current", ""), admin.password if admin else None)
-            _check(visit.name, visit.form, {} if known else {"current": "The current password is wrong."})
+            is_current = await self._passwords.verify(visit.form.get("current", ""), admin.password if admin else None)
+            _check(visit.name, visit.form, {} if is_current else {"current": "The current password is wrong."})
         except RequestError as error:
             return await self._account_page(visit, error)
         await visit.store.admins.set_password(visit.name, await self._passwords.hash(visit.form["password"]))
@@ -183,9 +183,9 @@ def _short(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
 
 
-def _check(name: str, form: Form, more: Mapping[str, str] | None = None) -> None:
-    """Raise `RequestError` with everything that is wrong: with these fields, and `more`."""
-    problems = dict(more or {})
+def _check(name: str, form: Form, earlier_problems: Mapping[str, str] | None = None) -> None:
+    """Raise `RequestError` with everything that is wrong: with these fields, and `earlier_problems`."""
+    problems = dict(earlier_problems or {})
     if not valid_name(name):
         problems["name"] = "A name has 1 to 64 lower-case letters, digits or any of . _ - + @"
     if reason := problem(form.get("password", ""), name):

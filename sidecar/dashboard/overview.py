@@ -49,7 +49,7 @@ class Overview:
             key=key,
             live=live,
             totals=await figures.totals(criteria),
-            others=await figures.others(criteria),
+            others=await figures.other_requests(criteria),
             chart=over_time(buckets, period.step),
             labels=sorted(labels.items(), key=lambda item: -item[1]),
             layers=await figures.by("layer_used", criteria),

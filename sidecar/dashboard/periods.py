@@ -45,10 +45,10 @@ class Period:
     name: str = ""
     words: str = ""
 
-    def query(self, **more: str | None) -> str:
+    def query(self, **parameters: str | None) -> str:
         """It as a query of the overview; a selectable range stays relative to the present."""
-        own = {"range": self.name} if self.name else self._moments
-        return urlencode(own | {name: value for name, value in more.items() if value})
+        moments = {"range": self.name} if self.name else self._moments
+        return urlencode(moments | {name: value for name, value in parameters.items() if value})
 
     def rows(self, **criteria: str | None) -> str:
         """The address of the decisions in it that meet further criteria."""

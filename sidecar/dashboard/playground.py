@@ -35,7 +35,7 @@ LONGEST_CURL = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ScanResults:
     """The results of one scan: of a prompt its marked text, of a conversation its turns."""
 
     verdict: Verdict
@@ -89,12 +89,12 @@ class Playground:
                 texts = inputs.batch(entered.prompt)
                 rows = [(text, await self._scan(inputs.prompt_request(text, entered.system), key)) for text in texts]
                 return await self._page(visit, entered, key, rows=rows)
-            shown = await self._shown(kind, entered, key)
+            results = await self._results(kind, entered, key)
         except RequestError as error:
             return await self._page(visit, entered, error=error)
-        return await self._page(visit, entered, key, shown=shown)
+        return await self._page(visit, entered, key, results=results)
 
-    async def _shown(self, kind: str, entered: Entered, key: ApiKey | None) -> Shown:
+    async def _results(self, kind: str, entered: Entered, key: ApiKey | None) -> ScanResults:
         turns: list[Any] = []
         if kind == "conversation":
             turns = await asyncio.to_thread(inputs.messages, entered.prompt)
@@ -105,7 +105,7 @@ class Playground:
         verdict = await self._scan(request, key)
         view_names = {finding.view for finding in verdict.findings} - {"raw"}
         text = entered.prompt
-        return Shown(
+        return ScanResults(
             verdict,
             [] if turns else pieces(text, spans(verdict.findings)),
             await asyncio.to_thread(_turns, request, verdict, turns) if turns else [],
@@ -123,7 +123,7 @@ class Playground:
         entered: Entered,
         key: ApiKey | None = None,
         *,
-        shown: Shown | None = None,
+        results: ScanResults | None = None,
         rows: Sequence[tuple[str, Verdict]] = (),
         error: RequestError | None = None,
     ) -> web.Response:
@@ -138,12 +138,12 @@ class Playground:
             keys=await visit.store.keys.list(),
             key=key,
             mode=(key and key.mode) or settings.mode,
-            shown=shown,
+            shown=results,
             rows=rows,
             error=error,
             rules={rule.id: rule for rule in self._policy().rules},
             threshold=threshold,
-            curl=self._curl(entered) if shown or rows else None,
+            curl=self._curl(entered) if results or rows else None,
         )
 
     def _curl(self, entered: Entered) -> str | None:
@@ -159,9 +159,9 @@ class Playground:
             return None
         listen = self._status().settings.listen
         host = "127.0.0.1" if listen.host in {"0.0.0.0", "::"} else listen.host  # noqa: S104
-        where = f"http://{host}:{listen.port}/api/v1/{route}"
+        url = f"http://{host}:{listen.port}/api/v1/{route}"
         headers = "-H \"X-API-Key: $SIDECAR_API_KEY\" -H 'Content-Type: application/json'"
-        return f"curl -s {where} {headers} -d {shlex.quote(body)}"
+        return f"curl -s {url} {headers} -d {shlex.quote(body)}"
 
 
 async def _key(visit: Visit, key_id: str) -> ApiKey | None:

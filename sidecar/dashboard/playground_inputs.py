@@ -101,10 +101,10 @@ def _from_json(text: str) -> list[Any]:
         raise refused(400, error.detail, param="prompt") from None
     except MemoryError:
         raise refused(400, "This JSON is too large or too deep.", param="prompt") from None
-    found = document.get("messages") if isinstance(document, dict) else document
-    if not isinstance(found, list) or not all(isinstance(message, dict) for message in found):
+    turns = document.get("messages") if isinstance(document, dict) else document
+    if not isinstance(turns, list) or not all(isinstance(message, dict) for message in turns):
         raise refused(400, "A list of messages was expected, or a body that has one.", param="prompt")
-    return found
+    return turns
 
 
 def prompt_request(text: str, system: str) -> ScanRequest:

@@ -64,7 +64,7 @@ class Policies:
             form=form,
             sort=sort,
             sorts=SORTS,
-            by={one: _link(form, sort=one) for one in SORTS},
+            by={name: _link(form, sort=name) for name in SORTS},
             earlier=_link(form, offset=str(max(0, offset - PAGE))) if offset else None,
             later=_link(form, offset=str(offset + PAGE)) if offset + PAGE < len(rules) else None,
             layer=layer_of,
@@ -115,8 +115,8 @@ def _order(sort: str, hits: Mapping[str | None, int], marked: Mapping[str, int])
 
 def _link(form: Form, **changes: str) -> str:
     """The chosen filter and order with changes as a query string."""
-    chosen = {name: form.text(name) for name in ("text", "label", "status", "sort") if form.text(name)}
-    return urlencode(chosen | changes)
+    parameters = {name: form.text(name) for name in ("text", "label", "status", "sort") if form.text(name)}
+    return urlencode(parameters | changes)
 
 
 def kind_of(rule: Rule) -> str:

@@ -33,16 +33,16 @@ class Part:
     text: list[Piece]
 
 
-def parts(outline: Sequence[dict[str, Any]], found: Sequence[dict[str, Any]], text: str | None) -> list[Part]:
+def parts(outline: Sequence[dict[str, Any]], findings: Sequence[dict[str, Any]], text: str | None) -> list[Part]:
     """The listed texts of a request, in order, given its findings and what is kept of its text."""
-    shown = []
+    listed = []
     paths = [str(item["path"]) for item in outline]
     following = 0
     for item in outline:
-        findings = _findings(found, item, paths)
-        shown.append(_part(text, item, findings, item["n"] - following))
+        part_findings = _findings(findings, item, paths)
+        listed.append(_part(text, item, part_findings, item["n"] - following))
         following = item["n"] + 1
-    return shown
+    return listed
 
 
 def skipped_after(entry: DecisionRow) -> int:
@@ -53,8 +53,8 @@ def skipped_after(entry: DecisionRow) -> int:
 def _findings(findings: Sequence[dict[str, Any]], item: dict[str, Any], paths: Sequence[str]) -> list[dict[str, Any]]:
     """The findings in a text: at its path, or at one that no other text has, since several may be packed into one."""
     rules = set(item.get("rules", ()))
-    here = [finding for finding in findings if finding["rule"] in rules]
-    return [finding for finding in here if finding["path"] == item["path"] or finding["path"] not in paths]
+    matching = [finding for finding in findings if finding["rule"] in rules]
+    return [finding for finding in matching if finding["path"] == item["path"] or finding["path"] not in paths]
 
 
 def _part(text: str | None, item: dict[str, Any], findings: Sequence[dict[str, Any]], skipped: int) -> Part:

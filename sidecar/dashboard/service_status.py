@@ -46,9 +46,9 @@ class ServiceStatus:
     @property
     def upstreams(self) -> list[tuple[str, str]]:
         """For whom, and where to: the upstream of all models, and those of models with their own."""
-        own = {name: model.merged_with(self.settings.upstream).url for name, model in self.settings.models.items()}
+        urls = {name: model.merged_with(self.settings.upstream).url for name, model in self.settings.models.items()}
         default = self.settings.upstream.url
-        return [("all models", default), *((name, url) for name, url in own.items() if url != default)]
+        return [("all models", default), *((name, url) for name, url in urls.items() if url != default)]
 
     @property
     def layer_states(self) -> list[tuple[LayerName, str]]:

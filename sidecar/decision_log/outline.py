@@ -25,27 +25,27 @@ _NAME = frozenset(string.ascii_letters + string.digits + "-_.:/")
 
 
 def outline(
-    segments: Sequence[Segment], verdict: Verdict, tools: Mapping[str, str], kept: Sequence[str] = ()
+    segments: Sequence[Segment], verdict: Verdict, tools: Mapping[str, str], kept_texts: Sequence[str] = ()
 ) -> list[dict[str, Any]]:
-    """An entry for each chosen segment. `kept`: what the log keeps of the leading segments, joined by line breaks."""
+    """An entry for each chosen segment. `kept_texts`: what the log keeps of the leading ones, joined by line breaks."""
     rules: dict[str, set[str]] = {}
     for finding in verdict.findings:
         rules.setdefault(finding.path, set()).add(finding.rule)
     hit = [index for index, segment in enumerate(segments) if any(path in rules for path in segment.paths)]
-    starts = list(accumulate((len(text) + 1 for text in kept), initial=0))
+    starts = list(accumulate((len(text) + 1 for text in kept_texts), initial=0))
     return [
         _entry(index, segments[index], tools, rules)
-        | ({"start": starts[index], "end": starts[index] + len(kept[index])} if index < len(kept) else {})
-        for index in _chosen(len(segments), hit)
+        | ({"start": starts[index], "end": starts[index] + len(kept_texts[index])} if index < len(kept_texts) else {})
+        for index in _entry_indexes(len(segments), hit)
     ]
 
 
-def _chosen(count: int, hit: Sequence[int]) -> list[int]:
+def _entry_indexes(count: int, hit: Sequence[int]) -> list[int]:
     """The indexes of the entries, in order; those with findings take precedence."""
     near = (at for index in hit for at in range(index - NEIGHBOURS, index + NEIGHBOURS + 1))
     ends = (*range(ENDS), *range(count - ENDS, count))
-    wanted = dict.fromkeys(index for index in (*hit, *near, *ends) if 0 <= index < count)
-    return sorted(list(wanted)[:MAX_ENTRIES])
+    indexes = dict.fromkeys(index for index in (*hit, *near, *ends) if 0 <= index < count)
+    return sorted(list(indexes)[:MAX_ENTRIES])
 
 
 def _entry(index: int, segment: Segment, tools: Mapping[str, str], rules: Mapping[str, set[str]]) -> dict[str, Any]:

@@ -78,7 +78,7 @@ class Analytics:
         (row,) = await self._rows(_filtered(select(*kinds), criteria))
         return Totals(*(int(number or 0) for number in row))
 
-    async def others(self, criteria: Filter = SCANS) -> int:
+    async def other_requests(self, criteria: Filter = SCANS) -> int:
         """How many requests of the same time and key were no scans."""
         if hours := await self._hours(criteria):
             return (await self._rollups.sums("other", hours, criteria.key_id))[0]

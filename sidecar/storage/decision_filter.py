@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BOUNDS = frozenset({"since", "until", "key_id", "before"})
 _OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind"})
-_READ = {
+_COLUMNS_OF = {
     "label": ("threats",),
     "key_id": ("key_id",),
     "kind": ("failure", "segments", "door"),
@@ -69,8 +69,8 @@ def _on_sqlite(element: Any, compiler: Any, **options: Any) -> str:
 
 def is_indexed(criteria: Filter) -> bool:
     """Whether indexes answer it: a time, a key, a page; of flagged rows whatever their index holds."""
-    own = _BOUNDS | (_OF_FLAGGED if is_flagged(criteria) else frozenset())
-    return all(getattr(criteria, field.name) is None for field in fields(Filter) if field.name not in own)
+    indexed_names = _BOUNDS | (_OF_FLAGGED if is_flagged(criteria) else frozenset())
+    return all(getattr(criteria, field.name) is None for field in fields(Filter) if field.name not in indexed_names)
 
 
 def is_flagged(criteria: Filter) -> bool:
@@ -97,8 +97,8 @@ def bounds(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]
 def columns_of(criteria: Filter) -> set[str]:
     """The columns that `conditions` reads: a window of rows need not carry the others."""
     names = {name for name in _EQUAL if getattr(criteria, name) is not None}
-    for name, read in _READ.items():
-        names |= set(read) if getattr(criteria, name) is not None else set()
+    for name, columns in _COLUMNS_OF.items():
+        names |= set(columns) if getattr(criteria, name) is not None else set()
     return names
 
 

@@ -63,10 +63,10 @@ _COLUMNS = tuple(field.name for field in fields(DecisionRow))
 
 @dataclass(frozen=True, slots=True)
 class DecisionPage:
-    """Rows of a list. `rest`: the id of the last row that was looked at, if the log has older ones to look at."""
+    """Rows of a list. `last_row`: the id of the last row that was looked at, if the log has older ones to look at."""
 
     rows: list[DecisionRow]
-    rest: str | None = None
+    last_row: str | None = None
 
 
 class Decisions:
@@ -117,11 +117,11 @@ class Decisions:
         ids = select(newest.c.id).where(*conditions(criteria, newest.c)).order_by(*ranked).offset(offset).limit(limit)
         edge = select(table.c.id).where(*limits).order_by(*order).offset(window - 1).limit(1)
         async with self._database.read() as connection:
-            found = list(await connection.scalars(ids))
-            rest = None if len(found) >= limit else await connection.scalar(edge)
-            chosen = select(table).where(table.c.id.in_(found))
-            rows = {row["id"]: DecisionRow(**row) for row in (await connection.execute(chosen)).mappings()}
-            return DecisionPage([rows[row_id] for row_id in found if row_id in rows], rest)
+            row_ids = list(await connection.scalars(ids))
+            last_row = None if len(row_ids) >= limit else await connection.scalar(edge)
+            matching = select(table).where(table.c.id.in_(row_ids))
+            rows = {row["id"]: DecisionRow(**row) for row in (await connection.execute(matching)).mappings()}
+            return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row)
 
     async def get(self, decision_id: str) -> DecisionRow | None:
         """One row."""

@@ -99,8 +99,8 @@ class RollUps:
     async def sums(self, dimension: Dimension, hours: Hours, name: str | None = "") -> list[int]:
         """The five numbers of one name, or of all."""
         numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in NUMBERS)
-        named = [] if name is None else [table.c.name == name]
-        rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *named)
+        names = [] if name is None else [table.c.name == name]
+        rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *names)
         return [int(number) for number in rows[0]]
 
     async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
@@ -159,7 +159,7 @@ def _totals(rows: Iterable[Any]) -> _Totals:
         hour, blocked = _hour(row), row.action == "block"
         numbers = (1, blocked, row.recommended == "block", row.unscanned is not None, row.failure is not None)
         for dimension, name in _names(row):
-            keys = [(dimension, hour, name)]
+            keys: list[tuple[str, int, str]] = [(dimension, hour, name)]
             keys += [(DAILY[dimension], hour // DAY * DAY, name)] if dimension in DAILY else []
             for key in keys:
                 sums = totals.setdefault(key, [0] * len(NUMBERS))

@@ -134,10 +134,10 @@ async def test_a_page_looks_through_a_bounded_part_of_the_log(store: Store) -> N
     rows = [row_at(number, risk_score=number / 100, **({} if number < 5 else harmless)) for number in range(30)]
     await store.decisions.add(rows)
     newest = await store.decisions.page(Filter(), "risk_score", limit=3, window=10)
-    assert ([row.risk_score for row in newest.rows], newest.rest) == ([0.29, 0.28, 0.27], None)
+    assert ([row.risk_score for row in newest.rows], newest.last_row) == ([0.29, 0.28, 0.27], None)
     second = await store.decisions.page(Filter(), "risk_score", limit=3, offset=9, window=10)
     assert [row.risk_score for row in second.rows] == [0.2]
-    assert second.rest == second.rows[-1].id
+    assert second.last_row == second.rows[-1].id
     further = await store.decisions.page(Filter(before=second.rows[-1]), "risk_score", limit=1, window=10)
     assert further.rows[0].risk_score == 0.19
     assert len((await store.decisions.page(Filter(action="block"), window=10)).rows) == 5

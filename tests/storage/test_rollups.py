@@ -119,7 +119,7 @@ async def figures(store: Store, key: str | None) -> list[object]:
     criteria, source = Filter(since=since, until=until, key_id=key, kind="scan"), store.analytics
     return [
         await source.totals(criteria),
-        await source.others(criteria),
+        await source.other_requests(criteria),
         await source.over_time(since, until, HOUR, criteria),
         await source.over_time(since, until, 2 * HOUR, criteria),
         await source.by_label(criteria),
@@ -192,5 +192,5 @@ async def names(store: Store, criteria: Filter) -> list[object]:
         sorted(await source.by("model", criteria), key=str),
         sorted(await source.by("key_id", criteria), key=str),
         sorted(await source.by_rule(criteria), key=str),
-        await source.others(criteria),
+        await source.other_requests(criteria),
     ]
