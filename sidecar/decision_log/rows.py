@@ -56,7 +56,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         text=decision.text or None,
         reasoning=verdict.reasoning if decision.text else None,
         client=decision.client,
-        request=[dict(entry) for entry in decision.outline] or None,
+        request=[dict(entry) for entry in decision.outline] if decision.outline else None,
     )
 
 

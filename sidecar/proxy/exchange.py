@@ -34,7 +34,7 @@ class Exchange:
     body: RequestBody = EMPTY
     segments: tuple[Segment, ...] = ()
     tools: Mapping[str, str] = field(default_factory=dict)
-    """The tools whose results the segments are, by path, if something was found in the request."""
+    """The tools whose results the segments are, by path, if the request has a threat."""
     outcome: ScanOutcome = ALLOWED
     stripped_turns: int = 0
     placeholders: Placeholders | None = None

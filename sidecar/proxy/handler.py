@@ -214,7 +214,7 @@ class Proxy:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
         request = scan_input.request if exchange.segments else ScanRequest(())
         verdict = await self._scans.scan(request, exchange.context)
-        exchange.tools = tool_names(exchange.body.document) if verdict.findings else {}
+        exchange.tools = tool_names(exchange.body.document) if verdict.threats else {}
         return verdict, scan_input.unscanned
 
     async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:

@@ -128,7 +128,7 @@ class ScanService:
             return
         text = "\n".join(segment.text for segment in segments)
         kept = self._log.texts_for_log(segments, outcome.verdict)
-        described = kept or outcome.blocked or outcome.verdict.findings
+        described = kept or outcome.action != "allow" or outcome.verdict.threats
         decision = Decision(
             id=context.decision,
             at=datetime.now(UTC),
