@@ -4,12 +4,12 @@ A request is scored in steps of some milliseconds: all windows by the first stag
 the second, the most suspicious first, within a budget. No window exits early where a `fallback` rule has a hit. A
 window of a longer text that the second stage takes for an attack is scored again with two other borders, and the two
 highest scores are averaged: a score that is an artifact of a border falls, and an attack remains one wherever it
-stands. The paragraphs of a window that is not clearly harmless are scored alone, too, and a third party's lines, but
-nothing of the application's, whose own paragraphs are orders. Clients share the time of the thread, and the requests
-of a client take turns, mostly new ones first, so a short prompt waits neither for a long document nor for another
-client. A text is read in chunks and its windows are created one by one: only the windows pending for the second stage
-are held. A request is answered after its last window, or after one that reaches the threshold of its caller. A request
-whose caller has left is dropped; its scores stay cached for a retry.
+stands. The paragraphs of a window that is not clearly harmless are scored alone, too, and but for users' texts their
+lines. Clients share the time of the thread, and the requests of a client take turns, mostly new ones first, so a short
+prompt waits neither for a long document nor for another client. A text is read in chunks and its windows are created
+one by one: only the windows pending for the second stage are held. A request is answered after its last window, or
+after one that reaches the threshold of its caller. A request whose caller has left is dropped; its scores stay cached
+for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
@@ -43,8 +43,8 @@ RESCORE_FROM = 0.25
 """Probability from which a window of a longer text is scored again with other borders."""
 PARTS_FROM = 0.05
 """Probability from which the paragraphs and lines of a window are scored alone."""
-THIRD_PARTY, APPLICATION = 1, 2
-"""Channels."""
+USER = 0
+"""The channel of users."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
@@ -292,7 +292,7 @@ class Batcher:
             if self._keep(job, source, window, score):
                 return
             yield
-            if channel != APPLICATION and self._calibrated(score.logits, channel) >= PARTS_FROM:
+            if self._calibrated(score.logits, channel) >= PARTS_FROM:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return
@@ -300,7 +300,7 @@ class Batcher:
     def _parts(self, job: _Job, source: TextView, window: Window) -> Generator[None, None, int]:
         """Score the parts of a window that no other window had, and return the cost."""
         cost, channel = 0, job.texts[source.text].channel
-        for part in self._scorer.parts(source.view.text, window, lines=channel == THIRD_PARTY):
+        for part in self._scorer.parts(source.view.text, window, lines=channel != USER):
             if (place := (id(source.view), part.start, part.end)) in job.parts:
                 continue
             job.parts.add(place)

@@ -325,23 +325,22 @@ def prose(count: int) -> str:
     return " ".join(f"unremarkable{'abcdefghijklmnopqrstuvwxyz'[at]}" for at in range(count))
 
 
-@pytest.mark.parametrize(("channel", "expected"), [(0, 5.0), (1, 5.0), (2, 0.0)])
-async def test_a_paragraph_is_scored_alone(make: Make, channel: int, expected: float) -> None:
-    """An order between harmless lines of its window is found where it stands, except in the application's texts."""
+@pytest.mark.parametrize("channel", [0, 1, 2])
+async def test_a_paragraph_is_scored_alone(make: Make, channel: int) -> None:
+    """An order between harmless lines of its window is found where it stands."""
     text = "\n\n".join([prose(20), prose(20), ORDER, prose(20), prose(20)])
     encoder = Diluted(cut=WindowSpec(16, 4))
     result = await make(encoder).score([ChannelText(text, channel)])
     worst = max(result.scored, key=lambda window: float(window.logits[0]))
-    assert float(worst.logits[0]) == pytest.approx(expected)
+    assert float(worst.logits[0]) == pytest.approx(5.0)
     assert result.window_counts == (len(result.scored),)
-    if expected:
-        assert text[slice(*worst.source.locate(worst.start, worst.end))] == ORDER
-        assert encoder.read.count([6]) == 1
+    assert text[slice(*worst.source.locate(worst.start, worst.end))] == ORDER
+    assert encoder.read.count([6]) == 1
 
 
-@pytest.mark.parametrize(("channel", "expected"), [(0, 0.0), (1, 5.0)])
-async def test_a_line_of_a_third_party_is_scored_alone(make: Make, channel: int, expected: float) -> None:
-    """Logs, code and tables have no paragraphs; a user's line breaks mean little."""
+@pytest.mark.parametrize(("channel", "expected"), [(0, 0.0), (1, 5.0), (2, 5.0)])
+async def test_a_line_is_scored_alone_unless_it_is_a_users(make: Make, channel: int, expected: float) -> None:
+    """Logs, code, tables and definitions have no paragraphs; a user's line breaks mean little."""
     text = f"{prose(20)}\n{ORDER}\n{prose(20)}"
     result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, channel)])
     assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(expected)
