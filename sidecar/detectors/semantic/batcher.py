@@ -41,10 +41,10 @@ TIME_SLICE = 0.01
 """Seconds for which one request is scored before the next one has its turn."""
 RESCORE_FROM = 0.25
 """Probability from which a window of a longer text is scored again with other borders."""
-PARTS_FROM = 0.05
-"""Probability from which the paragraphs and lines of a window are scored alone."""
 USER = 0
 """The channel of users."""
+PARTS_FROM = (0.05, 0.05, 0.8)
+"""Probability by channel from which the parts of a window are scored alone. An application's own are orders."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
@@ -292,7 +292,7 @@ class Batcher:
             if self._keep(job, source, window, score):
                 return
             yield
-            if self._calibrated(score.logits, channel) >= PARTS_FROM:
+            if self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return

@@ -317,6 +317,11 @@ class Diluted(Remembering):
         return super().features(read, channels)
 
 
+def shifted(offset: float) -> Callable[[float, int], float]:
+    """Probabilities of logits that are higher by `offset`."""
+    return lambda logit, _: Calibration(offset=offset).probability(logit)
+
+
 ORDER = "attack quietly tomorrow with calm"
 
 
@@ -325,12 +330,13 @@ def prose(count: int) -> str:
     return " ".join(f"unremarkable{'abcdefghijklmnopqrstuvwxyz'[at]}" for at in range(count))
 
 
-@pytest.mark.parametrize("channel", [0, 1, 2])
-async def test_a_paragraph_is_scored_alone(make: Make, channel: int) -> None:
-    """An order between harmless lines of its window is found where it stands."""
+@pytest.mark.parametrize(("channel", "offset"), [(0, 0.0), (1, 0.0), (2, 2.0)])
+async def test_a_paragraph_is_scored_alone(make: Make, channel: int, offset: float) -> None:
+    """An order between harmless lines of its window is found where it stands; the application's if it is nearly one."""
     text = "\n\n".join([prose(20), prose(20), ORDER, prose(20), prose(20)])
     encoder = Diluted(cut=WindowSpec(16, 4))
-    result = await make(encoder).score([ChannelText(text, channel)])
+    probability = shifted(offset)
+    result = await make(encoder, probability=probability).score([ChannelText(text, channel)])
     worst = max(result.scored, key=lambda window: float(window.logits[0]))
     assert float(worst.logits[0]) == pytest.approx(5.0)
     assert result.window_counts == (len(result.scored),)
@@ -338,7 +344,14 @@ async def test_a_paragraph_is_scored_alone(make: Make, channel: int) -> None:
     assert encoder.read.count([6]) == 1
 
 
-@pytest.mark.parametrize(("channel", "expected"), [(0, 0.0), (1, 5.0), (2, 5.0)])
+async def test_the_applications_orders_are_no_parts(make: Make) -> None:
+    """Of its windows only those that nearly block are read again."""
+    text = "\n\n".join([prose(20), ORDER, prose(20)])
+    result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, 2)])
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize(("channel", "expected"), [(0, 0.0), (1, 5.0)])
 async def test_a_line_is_scored_alone_unless_it_is_a_users(make: Make, channel: int, expected: float) -> None:
     """Logs, code, tables and definitions have no paragraphs; a user's line breaks mean little."""
     text = f"{prose(20)}\n{ORDER}\n{prose(20)}"
