@@ -29,6 +29,8 @@ _TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/h\d|/td|/th)[^<>]{0,40}>", re.IGNORE
 _HREF = re.compile(r"(?:href|src|action)\s{0,4}=\s{0,4}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
 _REACHING = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT, AtomKind.PHONE, AtomKind.URL})
 _WORDS = re.compile(r"[^\W\d_]{2,}")
+_ABBREVIATED = re.compile(r"(?:^|[\s,])[^\W\d_]\w{0,3}\.\W*$")
+"""An abbreviation at the end (`Ltd.`, `St.`): no end of a sentence."""
 MAX_LABEL_WORDS = 3
 MAX_WORDS_BESIDE = 5
 """Words beside the atoms of a line up to which it is a value with its label, not a sentence."""
@@ -162,11 +164,20 @@ def _is_labelled(text: str, atom: Atom) -> bool:
 
 def _is_list(text: str) -> bool:
     """Whether a text is a list of short parts, as a postal address is."""
-    return (
-        len(text) <= _SHORT
-        and not re.search(r"[.!?]\W*$", text)
-        and all(len(_WORDS.findall(part)) <= MAX_LABEL_WORDS for part in text.split(","))
-    )
+    return len(text) <= _SHORT and not re.search(r"[.!?]\W*$", text) and _has_short_parts(text, MAX_LABEL_WORDS)
+
+
+def _is_list_of_contacts(rest: str) -> bool:
+    """Whether what stands beside addresses or accounts is a list of short parts: who was present, a bank with its code."""
+    label = _LABEL.match(rest)
+    if len(rest) > _SHORT or (re.search(r"[.!?]\W*$", rest) and not _ABBREVIATED.search(rest)):
+        return False
+    return _has_short_parts(label.group(2) if label else rest, MAX_LABEL_WORDS + 1)
+
+
+def _has_short_parts(text: str, words: int) -> bool:
+    parts = text.split(",")
+    return len(parts) > 2 and all(len(_WORDS.findall(part)) <= words for part in parts)
 
 
 def _is_value(text: str, atoms: tuple[Atom, ...]) -> bool:
@@ -177,7 +188,9 @@ def _is_value(text: str, atoms: tuple[Atom, ...]) -> bool:
             rest = rest.replace(atom.text, " ")
     if re.search(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]", rest):
         return len(re.findall(r"\w", rest)) <= 14
-    if any(_is_labelled(text, atom) for atom in atoms) or (text.count(",") > 1 and _is_list(text)):
+    if any(_is_labelled(text, atom) for atom in atoms) or _is_list(text):
+        return True
+    if any(atom.kind in _REACHING for atom in atoms) and _is_list_of_contacts(rest):
         return True
     words = len(_WORDS.findall(rest))
     return words <= MAX_WORDS_BESIDE and not (words > 1 and re.search(r"[.!?]\W*$", text))

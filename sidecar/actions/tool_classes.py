@@ -11,7 +11,8 @@ from typing import NamedTuple
 from sidecar.actions.arguments import PROSE_ARGUMENTS, leaves
 from sidecar.actions.atoms import AtomKind, text_atoms
 from sidecar.actions.conversation import Tool, ToolCall
-from sidecar.actions.vocabulary import FAMILIES, OBJECTS, names
+from sidecar.actions.tool_words import Action, described_action, foreign_families, named_action
+from sidecar.actions.vocabulary import OBJECTS, mentions, names
 
 _NAME_PART = re.compile(r"2[Ff][Aa]|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
 _DATA_FIELD = re.compile(
@@ -21,7 +22,9 @@ _DATA_FIELD = re.compile(
 _DESTINATION = re.compile(
     r"(?i)(?:^|_)(?:to|target|destination|deliver|send|notify|forward|callback|webhook|endpoint)(?:_|$)"
 )
-_ACCOUNT = re.compile(r"(?i)iban|account_?(?:no|number)|wallet|payee|beneficiary")
+_ACCOUNT = re.compile(
+    r"(?i)iban|account_?(?:no|number)|wallet|payee|beneficiar|(?:^|_)(?:konto|kontonr|konta|cuenta|compte|conto|rekening|ucet|hesap|clabe)(?:_|$)"
+)
 
 
 class ToolClass(StrEnum):
@@ -54,6 +57,11 @@ _CLASS_OF = {
 }
 """Deleting counts as executing: it cannot be undone. The first family of this order decides."""
 MAX_TARGET = 200
+_CHANGE = frozenset({"change"})
+DESCRIBED_OBJECTS = ("rule", "role", "lock")
+"""Objects that the description of a tool may say; words for the others are too common."""
+MAX_VERB_PHRASE = 3
+"""Words of a description that hold its verb and object."""
 
 
 def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> ToolKind:
@@ -64,11 +72,11 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
         return kind._replace(tool_class=ToolClass(chosen))
     if "http" in name_words(call.name):
         return _http(call, kind)
-    if kind.tool_class is not ToolClass.WRITES:
+    if kind.tool_class not in {ToolClass.WRITES, ToolClass.SENDS}:
         return kind
     arguments = list(leaves(call.arguments))
     if any(_ACCOUNT.search(name) for name, _ in arguments):
-        return kind._replace(tool_class=ToolClass.PAYS)
+        return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | {"pay"})
     if any(_reaches(name, value) for name, value in arguments):
         return kind._replace(tool_class=ToolClass.SENDS)
     return kind
@@ -90,40 +98,58 @@ def _reaches(name: str, value: str) -> bool:
 
 
 def _by_name(name: str, tool: Tool | None) -> ToolKind:
-    kind = _by_words(name_words(name))
-    if kind is None and tool is not None:
-        kind = _by_words([word.casefold() for word in re.findall(r"[^\W\d_]+", tool.description)[:1]])
-    return kind or ToolKind(ToolClass.WRITES, frozenset({"change"}))
+    words = name_words(name)
+    named = named_action(words)
+    described = (
+        described_action(tool.description) if tool and not (named and named.is_sure and not _is_write(named)) else None
+    )
+    action = _agreed(named, described) or _foreign(words)
+    if action is None:
+        return ToolKind(ToolClass.WRITES, _CHANGE)
+    is_described = named is None and action.families == _CHANGE
+    return _kind(action.families, _object(words, tool if is_described else None))
 
 
-def _by_words(words: list[str]) -> ToolKind | None:
-    """The first word with a meaning decides; after a verb that says little (`create`) the later ones count, too."""
-    families: set[str] = set()
-    for word in map(_singular, words):
-        if word in names("tool reads") and not families:
-            return ToolKind(ToolClass.READS)
-        families |= (added := families_of(word))
-        if added and word not in names("tool vague"):
-            break
+def _agreed(named: Action | None, described: Action | None) -> Action | None:
+    """What name and description say together: a noun in the name says less than a verb of the description."""
+    if named is None or described is None:
+        return named or described
+    if _is_write(named) and not described.reads:
+        return Action(described.families | named.families)
+    if named.is_sure or described.reads:
+        return named if named.is_sure else described
+    is_named = "pay" in named.families or _is_write(described)
+    return named if is_named else Action(named.families & described.families or described.families)
+
+
+def _is_write(action: Action) -> bool:
+    return action.families == _CHANGE
+
+
+def _foreign(words: list[str]) -> Action | None:
+    """What the words of a name that is not English say."""
+    if any(mentions(word, "describes reads") for word in words):
+        return Action()
+    families = frozenset[str]().union(*map(foreign_families, words))
+    return Action(families) if families else None
+
+
+def _kind(families: frozenset[str], delicate: str) -> ToolKind:
     if not families:
-        return None
-    is_vague = "send" in families or any(word in names("tool vague") for word in words)
-    if is_vague and not names("tool money").isdisjoint(words):
-        families = {"pay"}
-    delicate = next((kind for kind in OBJECTS if not names(f"tool object {kind}").isdisjoint(words)), "")
+        return ToolKind(ToolClass.READS, families, delicate if delicate == "vault" else "")
     tool_class = next(value for family, value in _CLASS_OF.items() if family in families)
     if delicate and tool_class is ToolClass.WRITES:
         tool_class = ToolClass.EXECUTES
-    return ToolKind(tool_class, frozenset(families), delicate)
+    return ToolKind(tool_class, families, delicate)
 
 
-def families_of(word: str) -> frozenset[str]:
-    """The families that a word in the name of a tool stands for."""
-    return frozenset(family for family in FAMILIES if word in names(f"tool {family}"))
-
-
-def _singular(word: str) -> str:
-    return word if word in names("tool reads") or families_of(word) else word.removesuffix("s")
+def _object(words: list[str], tool: Tool | None) -> str:
+    """The delicate object that a name says, or the description of a tool whose name says nothing."""
+    for kind in OBJECTS:
+        if not names(f"tool object {kind}").isdisjoint(words):
+            return kind
+    described = " ".join(tool.description.split()[:MAX_VERB_PHRASE]) if tool else ""
+    return next((kind for kind in DESCRIBED_OBJECTS if mentions(described, f"object {kind}")), "")
 
 
 def name_words(name: str) -> list[str]:

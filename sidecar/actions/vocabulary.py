@@ -16,7 +16,9 @@ from typing import NamedTuple
 WORD_LIST = Path(__file__).with_name("words.txt")
 FAMILIES = ("send", "share", "post", "pay", "run", "delete", "approve", "change")
 """Families of action; a tool may belong to several."""
-OBJECTS = ("rule", "role", "secret", "bank", "address", "limit")
+OBJECTS = (
+    "rule", "role", "secret", "bank", "address", "limit", "lock", "memory", "setting", "public", "ban", "vault"
+)  # fmt: skip
 """Objects whose change is as delicate as an action, and which a request for something else does not cover."""
 COMPATIBLE: dict[str, frozenset[str]] = {
     "send": frozenset({"send", "share", "post"}),
@@ -78,11 +80,11 @@ def requested_families(text: str) -> frozenset[str]:
 def solicited_families(text: str) -> frozenset[str]:
     """The same of a text by third parties, which also says that something has to be done: `must be deleted`."""
     folded = plain(text)
-    verbs = frozenset(stem for verb in _verbs(folded) for stem in _inflections(verb))
+    verbs = frozenset(stem for verb in _verbs(folded) for stem in inflections(verb))
     return frozenset(name for name in FAMILIES if _has_any(folded, verbs, _parsed(f"asks {name}")))
 
 
-def _inflections(word: str) -> Iterator[str]:
+def inflections(word: str) -> Iterator[str]:
     """An English verb without its ending, as far as the letters tell; other words alone."""
     yield word
     for ending, others in _ENDINGS:
@@ -106,6 +108,16 @@ def mentions(text: str, section: str) -> bool:
     """Whether a word of a section of the list stands anywhere in a text, as whatever part of speech."""
     folded = plain(text)
     return _has_any(folded, frozenset(_WORD.findall(folded)), _parsed(section))
+
+
+def word_families(text: str) -> frozenset[str]:
+    """The families of action of which a word stands in a text, as what is asked for or as what a tool does."""
+    return frozenset(name for name in FAMILIES if mentions(text, f"asks {name}") or mentions(text, f"describes {name}"))
+
+
+def is_noun(word: str) -> bool:
+    """Whether an English word for an action is a noun, too."""
+    return _is_ambiguous(word) or word in names("tool nouns")
 
 
 def names(section: str) -> frozenset[str]:
