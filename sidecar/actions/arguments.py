@@ -15,7 +15,9 @@ PROSE_ARGUMENTS = re.compile(
     r"|caption|markdown|memo|agenda|details|remarks?|greeting|prompt|question|answer|snippet|name|currency|language|timezone)$"
 )
 """Arguments that hold words for people: their values are not looked up."""
-CODE_ARGUMENTS = re.compile(r"(?i)^(?:.*_)?(?:command|cmd|code|script|sql|query|source|program|shell|statement)s?$")
+CODE_ARGUMENTS = re.compile(
+    r"(?i)^(?:.*_)?(?:command|cmd|args?|argv|code|script|sql|query|source|program|shell|statement|formula|befehl)s?$"
+)
 """Arguments that a machine runs."""
 TARGETS = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT, AtomKind.PHONE})
 """Kinds that say whom an action reaches."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Set
 from functools import cached_property
 from typing import NamedTuple
 
-from sidecar.actions.arguments import Argument, arguments_of
+from sidecar.actions.arguments import Argument, arguments_of, leaves
 from sidecar.actions.atoms import Atom, AtomKind, url_host
 from sidecar.actions.conversation import ToolCall
 from sidecar.actions.passages import Passage
@@ -33,6 +33,7 @@ WEIGHTS = {
     "addressed": 0.15,
     "names_tool": 0.3,
     "better_candidate": 0.25,
+    "object_named": 0.2,
     "composed": 0.3,
     "unheard": 0.35,
     "finding": 0.3,
@@ -53,6 +54,8 @@ _CORRESPONDENCE = frozenset({"send", "pay"})
 _COMMON = (
     "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
 )
+_HARMLESS = frozenset({ToolClass.READS, ToolClass.WRITES})
+"""Classes that do no harm without an argument that does, or an object that is delicate."""
 MIN_QUERY, MIN_LAST_PART = 8, 24
 Evidence = dict[str, float]
 
@@ -114,15 +117,17 @@ class Assessor:
     def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
         """Evidence against an action that nobody asked for and that a third party names or asks for."""
         asking = self._asking(kind)
-        if "unasked" not in asking or kind.tool_class not in {ToolClass.EXECUTES, ToolClass.SENDS, ToolClass.PAYS}:
+        if "unasked" not in asking or (kind.tool_class in _HARMLESS and not kind.object):
             return Assessment()
+        found = []
         if _is_distinctive(call.name) and any(call.name.casefold() in prose.text for prose in self._prose):
-            evidence = asking | _weights("names_tool")
-            return Assessment(round(sum(evidence.values()), 2), None, evidence)
-        if kind.families.isdisjoint(_CORRESPONDENCE) and self._is_requested(kind.families, name_words(call.name)[1:]):
-            evidence = asking | _weights("requested_there")
-            return Assessment(round(sum(evidence.values()), 2), None, evidence)
-        return Assessment()
+            found.append("names_tool")
+        if kind.families.isdisjoint(_CORRESPONDENCE) and self._is_requested(kind.families, _nouns(call)):
+            found.append("requested_there")
+        if kind.object and any(mentions(prose.text, f"object {kind.object}") for prose in self._prose):
+            found.append("object_named")
+        evidence = asking | _weights(*found)
+        return Assessment(round(sum(evidence.values()), 2), None, evidence) if found else Assessment()
 
     def _is_requested(self, families: frozenset[str], nouns: list[str]) -> bool:
         """Whether prose asks for an action of these families and names its object as the tool does."""
@@ -219,6 +224,14 @@ def _names(place: Passage, tool: str) -> bool:
 
 def _is_distinctive(tool: str) -> bool:
     return bool(re.search(r"[_-]|[a-z][A-Z]", tool))
+
+
+def _nouns(call: ToolCall) -> list[str]:
+    """What a call is about: the words of its name after the first, and values of one word."""
+    values = [
+        value.casefold() for _, value in leaves(call.arguments) if _TOKEN.fullmatch(value) and not value.isdigit()
+    ]
+    return [*name_words(call.name)[1:], *values]
 
 
 def _domain(address: Atom) -> str:

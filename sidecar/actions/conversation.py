@@ -83,6 +83,7 @@ class Conversation:
             self._add_result(turn.get("output", turn.get("content")), path)
         elif role == "assistant" or kind.endswith("_call") or kind == "reasoning":
             self._add_parts(turn.get("content"), path, [])
+            self._add_calls(turn, path)
             self._add_result(turn.get("output"), path)
         else:
             self._add_parts(turn.get("content"), path, self.user)
@@ -108,6 +109,12 @@ class Conversation:
                 text = text.replace(passage, "\n")  # noqa: PLW2901 - the rest is what the application says itself
                 self.results.append(Result(passage, path))
             self.application.append(text)
+
+    def _add_calls(self, turn: dict[str, Json], path: str) -> None:
+        """What the model chose before any third party spoke comes from user and application."""
+        if not self.results:
+            for call in calls_of(turn, path):
+                self.application += map(json.encodable, strings(call.arguments))
 
     def _add_result(self, content: Json, path: str) -> None:
         text = content if isinstance(content, str) else "\n".join(strings(content))

@@ -123,6 +123,7 @@ class ActionReview:
             return
         kind, assessment = self.assess(call, allowed)
         is_judged = kind.tool_class in self.judge.settings.classes or kind.tool_class is ToolClass.READS
+        is_judged = is_judged or "names_tool" in assessment.evidence
         if not is_judged or assessment.score < self.judge.settings.threshold:
             return
         name, value = (assessment.argument.name, assessment.argument.atom.text) if assessment.argument else ("", "")

@@ -170,6 +170,8 @@ def _is_list(text: str) -> bool:
 def _is_list_of_contacts(rest: str) -> bool:
     """Whether what stands beside addresses or accounts is a list of short parts: who was present, a bank with its code."""
     label = _LABEL.match(rest)
+    if label and len(_WORDS.findall(label.group(1))) > MAX_LABEL_WORDS + 1:
+        return False
     if len(rest) > _SHORT or (re.search(r"[.!?]\W*$", rest) and not _ABBREVIATED.search(rest)):
         return False
     return _has_short_parts(label.group(2) if label else rest, MAX_LABEL_WORDS + 1)

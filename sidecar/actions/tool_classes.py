@@ -8,7 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from sidecar.actions.arguments import PROSE_ARGUMENTS, leaves
+from sidecar.actions.arguments import CODE_ARGUMENTS, PROSE_ARGUMENTS, leaves
 from sidecar.actions.atoms import AtomKind, text_atoms
 from sidecar.actions.conversation import Tool, ToolCall
 from sidecar.actions.tool_words import Action, described_action, foreign_families, named_action
@@ -25,6 +25,9 @@ _DESTINATION = re.compile(
 _ACCOUNT = re.compile(
     r"(?i)iban|account_?(?:no|number)|wallet|payee|beneficiar|(?:^|_)(?:konto|kontonr|konta|cuenta|compte|conto|rekening|ucet|hesap|clabe)(?:_|$)"
 )
+
+_CODE = re.compile(r"[\w)\]]\s*[(|=]|\s-{1,2}\w")
+"""A call, a pipe, an assignment or an option."""
 
 
 class ToolClass(StrEnum):
@@ -79,6 +82,10 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
         return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | {"pay"})
     if any(_reaches(name, value) for name, value in arguments):
         return kind._replace(tool_class=ToolClass.SENDS)
+    if kind.tool_class is ToolClass.WRITES and any(
+        CODE_ARGUMENTS.match(name) and _CODE.search(value) for name, value in arguments
+    ):
+        return kind._replace(tool_class=ToolClass.EXECUTES)
     return kind
 
 
