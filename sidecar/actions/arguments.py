@@ -26,7 +26,11 @@ MAX_VALUE = 200
 """Characters up to which a value as a whole may be a phone number, path or identifier."""
 MAX_ARGUMENTS = 200
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.+Z-]*)?|\d{1,2}:\d{2}(?::\d{2})?|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
-_ACCOUNT_NAME = re.compile(r"(?i)account|iban|routing|sort_?code|konto|clabe|wallet|bic")
+_ACCOUNT_NAME = re.compile(
+    r"(?i)account|iban|routing|sort_?code|kont[oa]|clabe|wallet|bic|cuenta|compte|conto(?:_|$)|rekening|ucet|hesap"
+)
+MIN_ACCOUNT = 16
+"""Digits from which a number is an account, whatever its argument is called: no phone number is as long."""
 _WORD = re.compile(r"[^\W\d_]{1,20}")
 _NUMBER = re.compile(r"[-+]?[\d.,' ]{1,20}")
 
@@ -89,7 +93,7 @@ def _atoms(name: str, text: str) -> Iterator[Atom]:
         return
     if _DATE.fullmatch(text) or (_NUMBER.fullmatch(text) and len(text) < 6) or _WORD.fullmatch(text):
         return
-    is_path = ("/" in text or "\\" in text) and "://" not in text and " " not in text
+    is_path = ("/" in text or "\\" in text) and "://" not in text and " " not in text and not text[0].isdigit()
     targets = [] if is_path else [atom for atom in text_atoms(text) if _is_target(atom, name)]
     if targets:
         yield from targets
@@ -103,7 +107,7 @@ def _atoms(name: str, text: str) -> Iterator[Atom]:
 def _is_target(atom: Atom, name: str) -> bool:
     """Digits are an account or a phone number, as the name of the argument says."""
     if atom.kind is AtomKind.ACCOUNT and atom.key.isdigit():
-        return bool(_ACCOUNT_NAME.search(name))
+        return len(atom.key) >= MIN_ACCOUNT or bool(_ACCOUNT_NAME.search(name))
     return atom.kind in TARGETS and not (atom.kind is AtomKind.PHONE and _ACCOUNT_NAME.search(name))
 
 

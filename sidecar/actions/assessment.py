@@ -16,11 +16,12 @@ from typing import NamedTuple
 from sidecar.actions.arguments import Argument, arguments_of, leaves
 from sidecar.actions.atoms import Atom, AtomKind, url_host
 from sidecar.actions.conversation import ToolCall
+from sidecar.actions.disclosure import SECRET_PATH, is_template_of, query_values
 from sidecar.actions.passages import Passage
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.requests import UserRequest
 from sidecar.actions.tool_classes import ToolClass, ToolKind, name_words
-from sidecar.actions.vocabulary import mentions, solicited_families
+from sidecar.actions.vocabulary import mentions, plain, solicited_families
 
 WEIGHTS = {
     "unasked": 0.45,
@@ -34,6 +35,8 @@ WEIGHTS = {
     "names_tool": 0.3,
     "better_candidate": 0.25,
     "object_named": 0.2,
+    "filled_in": 0.5,
+    "secret": 0.3,
     "composed": 0.3,
     "unheard": 0.35,
     "finding": 0.3,
@@ -103,7 +106,7 @@ class Assessor:
 
     def _evidence(self, atom: Atom, call: ToolCall, kind: ToolKind) -> Evidence:
         if kind.tool_class is ToolClass.READS:
-            return self._fetch(atom) if atom.kind is AtomKind.URL else {}
+            return self._fetch(atom) if atom.kind is AtomKind.URL else self._secret(atom, call.name)
         host = _host(atom) if atom.kind is AtomKind.URL else None
         if self._provenances.is_trusted(atom) or (host and self._provenances.is_trusted(host)):
             return {}
@@ -124,7 +127,7 @@ class Assessor:
             found.append("names_tool")
         if kind.families.isdisjoint(_CORRESPONDENCE) and self._is_requested(kind.families, _nouns(call)):
             found.append("requested_there")
-        if kind.object and any(mentions(prose.text, f"object {kind.object}") for prose in self._prose):
+        if kind.object and any(mentions(prose.text, f"named {kind.object}") for prose in self._prose):
             found.append("object_named")
         evidence = asking | _weights(*found)
         return Assessment(round(sum(evidence.values()), 2), None, evidence) if found else Assessment()
@@ -151,7 +154,22 @@ class Assessor:
         if not _carries_data(url.text) or self._provenances.places(url) or self._provenances.is_trusted(host):
             return {}
         places = self._provenances.places(host)
-        return self._surroundings(host, places) | _weights("composed") if places else {}
+        if not places:
+            return {}
+        filled = any(is_template_of(place.text, url.text) for place in places) and self._has_private_data(url)
+        return self._surroundings(host, places) | _weights("composed", *(["filled_in"] if filled else []))
+
+    def _has_private_data(self, url: Atom) -> bool:
+        """Whether a URL holds a value that does not come from the user's turns."""
+        said = plain(self._provenances.user_text)
+        return any(plain(value) not in said for value in query_values(url.text))
+
+    def _secret(self, atom: Atom, tool: str) -> Evidence:
+        """Evidence against reading a file with secrets that only third parties have named."""
+        if atom.kind is not AtomKind.PATH or not SECRET_PATH.search(atom.text) or self._provenances.is_trusted(atom):
+            return {}
+        places = [place for place in self._provenances.places(atom) if not place.structured]
+        return self._surroundings(atom, places, tool) | _weights("secret") if places else {}
 
     def _asking(self, kind: ToolKind) -> Evidence:
         if self._request.covers(kind):
@@ -165,7 +183,7 @@ class Assessor:
         families = kind.families if kind else frozenset()
         is_covered = kind is not None and self._request.covers(kind)
         prose = [place for place in places if not place.structured]
-        in_field = len(prose) < len(places)
+        in_field = not prose if atom.kind is AtomKind.COMMAND else len(prose) < len(places)
         found = ["linked"] if in_field and any(self._link(place) for place in places if place.structured) else []
         if any(_names(place, tool) for place in prose):
             found.append("names_tool")

@@ -25,6 +25,7 @@ MAX_RECORD_WORDS = 8
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？;])\s+|(?<=[。！？])|\n+")
 _LABEL = re.compile(r"^\W{0,4}([^\W\d_][^:：=\n]{0,48})[:：=]\s*(.*)$")
 _CELLS = re.compile(r"\s{0,4}[;|\t]\s{0,4}|\s{3,}|\s·\s")
+_CODE_SPAN = re.compile(r"`[^`\n]{1,400}`")
 _TAG = re.compile(r"<(?:br|/p|/div|/tr|/li|/h\d|/td|/th)[^<>]{0,40}>", re.IGNORECASE)
 _HREF = re.compile(r"(?:href|src|action)\s{0,4}=\s{0,4}[\"']?([^\"'\s<>]{1,2000})", re.IGNORECASE)
 _REACHING = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT, AtomKind.PHONE, AtomKind.URL})
@@ -120,13 +121,18 @@ def _text(text: str, number: int, label: str) -> Iterator[Passage]:
         if not line:
             continue
         record = " | ".join(part for part in lines[max(0, index - 2) : index + 3] if part and len(part) <= _SHORT)
-        cells = [cell for cell in _CELLS.split(line) if cell]
+        cells = [cell.replace("\0", "|") for cell in _CELLS.split(_CODE_SPAN.sub(_without_bars, line)) if cell]
         cells = cells if len(cells) > 1 else _comma_cells(line)
         if len(cells) > 1:
             for cell in cells:
                 yield from _line(cell, number, label, line[:MAX_RECORD], line)
         else:
             yield from _line(line, number, label, record[:MAX_RECORD], line)
+
+
+def _without_bars(span: re.Match[str]) -> str:
+    """A bar in a command separates no cells."""
+    return span.group().replace("|", "\0")
 
 
 def _comma_cells(line: str) -> list[str]:

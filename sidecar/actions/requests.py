@@ -50,7 +50,9 @@ class UserRequest:
 
     def _is_beside(self, kind: ToolKind) -> bool:
         """Whether the call changes a delicate object that the request does not mention."""
-        return bool(kind.object and "pay" not in kind.families and not mentions(self._text, f"object {kind.object}"))
+        if not kind.object or ("pay" in kind.families and "change" not in kind.families):
+            return False
+        return not mentions(self._text, f"object {kind.object}") and not mentions(self._text, f"named {kind.object}")
 
 
 def _union(table: Mapping[str, frozenset[str]], names: Iterable[str]) -> frozenset[str]:

@@ -79,7 +79,10 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
         return kind
     arguments = list(leaves(call.arguments))
     if any(_ACCOUNT.search(name) for name, _ in arguments):
-        return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | {"pay"})
+        return kind._replace(
+            tool_class=ToolClass.PAYS,
+            families=kind.families | ({"pay"} if kind.tool_class is ToolClass.SENDS else set()),
+        )
     if any(_reaches(name, value) for name, value in arguments):
         return kind._replace(tool_class=ToolClass.SENDS)
     if kind.tool_class is ToolClass.WRITES and any(

@@ -165,7 +165,7 @@ def _sections() -> dict[str, frozenset[str]]:
 
 @cache
 def _parsed(section: str) -> _Words:
-    entries = sorted({plain(entry) for entry in _sections()[section]})
+    entries = sorted({plain(entry) for entry in _sections().get(section, frozenset())})
     unspaced = [entry.rstrip("*") for entry in entries if _UNSPACED.search(entry)]
     spaced = [entry for entry in entries if not _UNSPACED.search(entry)]
     single = [entry for entry in spaced if "_" not in entry]
