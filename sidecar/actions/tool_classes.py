@@ -61,8 +61,8 @@ _CLASS_OF = {
 """Deleting counts as executing: it cannot be undone. The first family of this order decides."""
 MAX_TARGET = 200
 _CHANGE = frozenset({"change"})
-DESCRIBED_OBJECTS = ("rule", "role", "lock")
-"""Objects that the description of a tool may say; words for the others are too common."""
+DESCRIBED_OBJECTS = {"rule": "object rule", "role": "object role", "lock": "named lock", "memory": "named memory"}
+"""Objects that the description of a tool may say, with their words; those for the others are too common."""
 MAX_VERB_PHRASE = 3
 """Words of a description that hold its verb and object."""
 
@@ -113,7 +113,10 @@ def _by_name(name: str, tool: Tool | None) -> ToolKind:
     described = (
         described_action(tool.description) if tool and not (named and named.is_sure and not _is_write(named)) else None
     )
-    action = _agreed(named, described) or _foreign(words)
+    foreign = _foreign(words) if named is None else None
+    if foreign and (described is None or foreign.reads or _is_write(described)):
+        described = foreign
+    action = _agreed(named, described)
     if action is None:
         return ToolKind(ToolClass.WRITES, _CHANGE)
     is_described = named is None and action.families == _CHANGE
@@ -138,7 +141,7 @@ def _is_write(action: Action) -> bool:
 
 def _foreign(words: list[str]) -> Action | None:
     """What the words of a name that is not English say."""
-    if any(mentions(word, "describes reads") for word in words):
+    if words and mentions(words[0], "describes reads"):
         return Action()
     families = frozenset[str]().union(*map(foreign_families, words))
     return Action(families) if families else None
@@ -159,7 +162,7 @@ def _object(words: list[str], tool: Tool | None) -> str:
         if not names(f"tool object {kind}").isdisjoint(words):
             return kind
     described = " ".join(tool.description.split()[:MAX_VERB_PHRASE]) if tool else ""
-    return next((kind for kind in DESCRIBED_OBJECTS if mentions(described, f"object {kind}")), "")
+    return next((kind for kind, section in DESCRIBED_OBJECTS.items() if mentions(described, section)), "")
 
 
 def name_words(name: str) -> list[str]:

@@ -37,6 +37,8 @@ def named_action(words: list[str]) -> Action | None:
     families: frozenset[str] = frozenset()
     is_vague = has_noun = False
     for word in map(_singular, words):
+        if word == "open" and not names("tool object lock").isdisjoint(words):
+            return Action(frozenset({"change"}), True)
         if word in names("tool reads") and not is_vague and not (families and is_noun(word)):
             return Action(frozenset(), word not in names("tool state"))
         added = families_of(word)
