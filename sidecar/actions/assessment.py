@@ -31,6 +31,7 @@ WEIGHTS = {
     "requested_there": 0.3,
     "solicited": 0.2,
     "redirected": 0.25,
+    "replaces": 0.25,
     "addressed": 0.15,
     "names_tool": 0.3,
     "better_candidate": 0.25,
@@ -59,6 +60,7 @@ _COMMON = (
 )
 _HARMLESS = frozenset({ToolClass.READS, ToolClass.WRITES})
 """Classes that do no harm without an argument that does, or an object that is delicate."""
+_MOVED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT})
 MIN_QUERY, MIN_LAST_PART = 8, 24
 Evidence = dict[str, float]
 
@@ -195,6 +197,8 @@ class Assessor:
             found.append("finding")
         if atom.kind is AtomKind.EMAIL and any(_domain(atom) in self._provenances.senders(p.result) for p in prose):
             found.append("same_domain")
+        if self._replaces(atom, prose):
+            found.append("replaces")
         if kind and self._request.points and (is_covered or self._request.delegates):
             return _weights(*found)
         if not in_field:
@@ -205,6 +209,17 @@ class Assessor:
         if self._has_better(atom, places):
             found.append("better_candidate")
         return _weights(*found)
+
+    def _replaces(self, atom: Atom, prose: list[Passage]) -> bool:
+        """Whether each sentence with a value moves something, and another one of the same text does not move its own."""
+        if atom.kind not in _MOVED or not prose or not all(mentions(place.text, "redirects") for place in prose):
+            return False
+        results = {place.result for place in prose}
+        for place in self._provenances.passages:
+            if place.result in results and any(a.kind is atom.kind and a.key != atom.key for a in place.atoms):
+                if not mentions(place.text, "redirects"):
+                    return True
+        return False
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
         """Whether another value of the kind, in a field, fits the user's words better; any does if this is in prose."""
