@@ -60,7 +60,7 @@ _COMMON = (
 )
 _HARMLESS = frozenset({ToolClass.READS, ToolClass.WRITES})
 """Classes that do no harm without an argument that does, or an object that is delicate."""
-_MOVED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT})
+_MOVED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT, AtomKind.PHONE, AtomKind.URL, AtomKind.HOST, AtomKind.IDENTIFIER})
 MIN_QUERY, MIN_LAST_PART = 8, 24
 Evidence = dict[str, float]
 
@@ -216,7 +216,7 @@ class Assessor:
             return False
         results = {place.result for place in prose}
         for place in self._provenances.passages:
-            if place.result in results and any(a.kind is atom.kind and a.key != atom.key for a in place.atoms):
+            if place.result in results and any(a.kind is atom.kind and a.key != atom.key and _shape(a) == _shape(atom) for a in place.atoms):
                 if not mentions(place.text, "redirects"):
                     return True
         return False
