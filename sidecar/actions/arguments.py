@@ -22,6 +22,8 @@ CODE_ARGUMENTS = re.compile(
 TARGETS = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT, AtomKind.PHONE})
 """Kinds that say whom an action reaches."""
 IN_LONG_VALUES = frozenset({AtomKind.EMAIL, AtomKind.URL, AtomKind.HOST, AtomKind.ACCOUNT})
+MAX_WORDS = 20
+"""Words from which on a value is prose."""
 MAX_VALUE = 200
 """Characters up to which a value as a whole may be a phone number, path or identifier."""
 MAX_ARGUMENTS = 200
@@ -97,6 +99,8 @@ def _atoms(name: str, text: str) -> Iterator[Atom]:
     targets = [] if is_path else [atom for atom in text_atoms(text) if _is_target(atom, name)]
     if targets:
         yield from targets
+    elif len(text.split()) > MAX_WORDS:
+        return
     elif "," in text or ";" in text:
         parts = [part.strip() for part in re.split("[,;]", text)]
         yield from (_plain(part) for part in parts if len(part) > 4 and re.search(r"\d", part))

@@ -114,10 +114,17 @@ class Assessor:
             return {}
         places = self._provenances.places(atom) or (self._provenances.places(host) if host else [])
         if not places:
-            is_unheard = atom.kind in _INVENTED and bool(self._provenances.passages)
+            is_unheard = atom.kind in _INVENTED and bool(self._provenances.passages) and not self._is_spelt_out(atom)
             return self._asking(kind) | _weights("unheard") if is_unheard and not atom.text.isdigit() else {}
         link = _weights("no_link_asked") if host and not self._request.is_about_links else {}
         return self._asking(kind) | self._surroundings(atom, places, call.name, kind) | link
+
+    def _is_spelt_out(self, atom: Atom) -> bool:
+        """Whether an address is made of a name that the user said and a host that is in use."""
+        if atom.kind is not AtomKind.EMAIL or _user_part(atom).isdisjoint(self._user_words):
+            return False
+        host = Atom(AtomKind.HOST, _domain(atom), _domain(atom))
+        return self._provenances.is_trusted(host) or self._provenances.is_sender(_domain(atom))
 
     def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
         """Evidence against an action that nobody asked for and that a third party names or asks for."""
@@ -215,11 +222,8 @@ class Assessor:
         if atom.kind not in _MOVED or not prose or not all(mentions(place.text, "redirects") for place in prose):
             return False
         results = {place.result for place in prose}
-        for place in self._provenances.passages:
-            if place.result in results and any(a.kind is atom.kind and a.key != atom.key and _shape(a) == _shape(atom) for a in place.atoms):
-                if not mentions(place.text, "redirects"):
-                    return True
-        return False
+        others = (place for place in self._provenances.passages if place.result in results)
+        return any(_has_other(place, atom) and not mentions(place.text, "redirects") for place in others)
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
         """Whether another value of the kind, in a field, fits the user's words better; any does if this is in prose."""
@@ -255,6 +259,13 @@ def _names(place: Passage, tool: str) -> bool:
     return _is_distinctive(tool) and tool.casefold() in place.text.casefold()
 
 
+def _has_other(place: Passage, atom: Atom) -> bool:
+    """Whether a passage holds another value of the kind."""
+    return any(
+        other.kind is atom.kind and other.key != atom.key and _shape(other) == _shape(atom) for other in place.atoms
+    )
+
+
 def _is_distinctive(tool: str) -> bool:
     return bool(re.search(r"[_-]|[a-z][A-Z]", tool))
 
@@ -265,6 +276,10 @@ def _nouns(call: ToolCall) -> list[str]:
         value.casefold() for _, value in leaves(call.arguments) if _TOKEN.fullmatch(value) and not value.isdigit()
     ]
     return [*name_words(call.name)[1:], *values]
+
+
+def _user_part(address: Atom) -> frozenset[str]:
+    return frozenset(_TOKEN.findall(address.key.partition("@")[0]))
 
 
 def _domain(address: Atom) -> str:

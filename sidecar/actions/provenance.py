@@ -89,6 +89,10 @@ class Provenances:
         """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
         return self._senders.get(result, frozenset())
 
+    def is_sender(self, host: str) -> bool:
+        """Whether a host is that of an address in a field of any result."""
+        return any(host in hosts for hosts in self._senders.values())
+
 
 class _Texts:
     """Texts in which atoms are looked up without their place."""

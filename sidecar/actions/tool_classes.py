@@ -28,6 +28,10 @@ _ACCOUNT = re.compile(
 
 _CODE = re.compile(r"[\w)\]]\s*[(|=]|\s-{1,2}\w")
 """A call, a pipe, an assignment or an option."""
+_SELECT = re.compile(r"(?i)\s*(?:select|with|show|explain|describe)\s")
+_CHANGES = re.compile(
+    r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|grant|revoke|into|copy|call|exec\w*|merge)\b"
+)
 
 
 class ToolClass(StrEnum):
@@ -75,6 +79,8 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
         return kind._replace(tool_class=ToolClass(chosen))
     if "http" in name_words(call.name):
         return _http(call, kind)
+    if kind.tool_class is ToolClass.EXECUTES and _is_query(call):
+        return ToolKind(ToolClass.READS)
     if kind.tool_class not in {ToolClass.WRITES, ToolClass.SENDS}:
         return kind
     arguments = list(leaves(call.arguments))
@@ -84,7 +90,7 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
             families=kind.families | ({"pay"} if kind.tool_class is ToolClass.SENDS else set()),
         )
     if any(_reaches(name, value) for name, value in arguments):
-        return kind._replace(tool_class=ToolClass.SENDS)
+        return kind._replace(tool_class=ToolClass.SENDS, families=kind.families | {"send"})
     if kind.tool_class is ToolClass.WRITES and any(
         CODE_ARGUMENTS.match(name) and _CODE.search(value) for name, value in arguments
     ):
@@ -98,6 +104,12 @@ def _http(call: ToolCall, kind: ToolKind) -> ToolKind:
     if str(method).upper() in {"GET", "HEAD", "OPTIONS"}:
         return ToolKind(ToolClass.READS)
     return kind._replace(tool_class=ToolClass.SENDS, families=frozenset({"send", "change", "run", "share"}))
+
+
+def _is_query(call: ToolCall) -> bool:
+    """Whether all code in the arguments is SQL that only reads."""
+    code = [value for name, value in leaves(call.arguments) if CODE_ARGUMENTS.match(name)]
+    return bool(code) and all(_SELECT.match(text) and not _CHANGES.search(text) for text in code)
 
 
 def _reaches(name: str, value: str) -> bool:
