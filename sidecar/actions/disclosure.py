@@ -14,7 +14,7 @@ SECRET_PATH = re.compile(
 _TEMPLATE = re.compile(r"(?i)(https?://[^\s<>\"'`?]+)\?([^\s\"'`]*)")
 _BLANK = re.compile(r"=(?:[\[{<(]|%7b|\$|:\w|[^\x00-\x7f]|(?=&|$|[\s,.;]))|\.\.\.|…|(?i:=(?:your|my|the)[_-])")
 """A value that is to be filled in: a bracket, none at all, or words in an alphabet that a URL does not have."""
-MIN_VALUE = 4
+MIN_VALUE, MIN_QUERY, MIN_LAST_PART = 4, 8, 24
 
 
 def is_template_of(text: str, url: str) -> bool:
@@ -29,3 +29,9 @@ def query_values(url: str) -> list[str]:
     except ValueError:
         return []
     return [value for _, value in pairs if len(value) >= MIN_VALUE]
+
+
+def carries_data(url: str) -> bool:
+    """Whether a URL has a query, or a long last part, that could hold data."""
+    path, _, query = url.partition("?")
+    return len(query) > MIN_QUERY or len(path.rpartition("/")[2]) > MIN_LAST_PART

@@ -15,9 +15,10 @@ import re2
 
 from sidecar.actions.argument_rules import LINK, PROVENANCE, ArgumentRules, action_policy, action_switches
 from sidecar.actions.arguments import is_larger, leaves
-from sidecar.actions.assessment import Assessment, Assessor
+from sidecar.actions.assessment import Assessor
 from sidecar.actions.atoms import links
 from sidecar.actions.conversation import Conversation, ToolCall
+from sidecar.actions.evidence import Assessment
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.tool_classes import ToolClass, ToolKind, classify
 from sidecar.config import ActionAllowance, Actions, Settings

@@ -174,7 +174,7 @@ def _is_list(text: str) -> bool:
 
 
 def _is_list_of_contacts(rest: str) -> bool:
-    """Whether what stands beside addresses or accounts is a list of short parts: who was present, a bank with its code."""
+    """Whether what stands beside addresses or accounts is a list: who was present, a bank's numbers."""
     label = _LABEL.match(rest)
     if label and len(_WORDS.findall(label.group(1))) > MAX_LABEL_WORDS + 1:
         return False

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from sidecar.actions.tool_classes import ToolKind
 from sidecar.actions.vocabulary import COMPATIBLE, RELATED, delegates, mentions, plain, points, requested_families
 
+_TOKEN = re.compile(r"[^\W_]{3,}")
+_NAME = re.compile(r"(?<=[^\s.!?:] )([^\W\d_a-z][^\W_]{2,}|[^\W_]*\d[^\W_]*)")
+_COMMON = (
+    "the and for with from that this all und der die das dem den des ein eine les des una los las que por para von"
+)
 MAX_END = 32 * 1024
 """Characters of a long text that are read at either end: what a user pastes, the request stands before or after."""
 
@@ -53,6 +59,43 @@ class UserRequest:
         if not kind.object or ("pay" in kind.families and "change" not in kind.families):
             return False
         return not mentions(self._text, f"object {kind.object}") and not mentions(self._text, f"named {kind.object}")
+
+
+class UserWords:
+    """The words of the user's turns, by which a value is compared with what they name."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._shared: dict[str, int] = {}
+
+    def shared(self, record: str) -> int:
+        """How many of them stand in what is beside a value."""
+        if record not in self._shared:
+            self._shared[record] = len(self.all & words_of(record))
+        return self._shared[record]
+
+    def named(self, sentence: str) -> int:
+        """How many of the user's names stand in a sentence; -1 for none, which is less than in any field."""
+        return len(self._names & words_of(sentence)) or -1
+
+    def said(self, value: str) -> bool:
+        """Whether a value stands anywhere in the user's turns."""
+        return plain(value) in plain(self._text)
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """All of them, without the most common ones."""
+        return words_of(self._text) - frozenset(_COMMON.split())
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """Words with a capital that do not begin a sentence, and words with digits."""
+        return frozenset(hit.group(1).casefold() for hit in _NAME.finditer(self._text)) & self.all
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a text of three letters or more."""
+    return frozenset(_TOKEN.findall(text.casefold()))
 
 
 def _union(table: Mapping[str, frozenset[str]], names: Iterable[str]) -> frozenset[str]:

@@ -72,7 +72,7 @@ MAX_VERB_PHRASE = 3
 
 
 def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> ToolKind:
-    """The kind of a call. A write that names a recipient or an account sends or pays."""
+    """The kind of a call, by its tool and by its arguments."""
     kind = _by_name(call.name, tool)
     chosen = next((value for pattern, value in settings.items() if fnmatchcase(call.name, pattern)), None)
     if chosen is not None:
@@ -81,21 +81,21 @@ def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> 
         return _http(call, kind)
     if kind.tool_class is ToolClass.EXECUTES and _is_query(call):
         return ToolKind(ToolClass.READS)
-    if kind.tool_class not in {ToolClass.WRITES, ToolClass.SENDS}:
-        return kind
+    return _by_arguments(call, kind) if kind.tool_class in {ToolClass.WRITES, ToolClass.SENDS} else kind
+
+
+def _by_arguments(call: ToolCall, kind: ToolKind) -> ToolKind:
+    """A write that names a recipient or an account sends or pays, one that is given code executes."""
     arguments = list(leaves(call.arguments))
     if any(_ACCOUNT.search(name) for name, _ in arguments):
-        return kind._replace(
-            tool_class=ToolClass.PAYS,
-            families=kind.families | ({"pay"} if kind.tool_class is ToolClass.SENDS else set()),
-        )
+        added = {"pay"} if kind.tool_class is ToolClass.SENDS else set[str]()
+        return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | added)
+    if kind.tool_class is ToolClass.SENDS:
+        return kind
     if any(_reaches(name, value) for name, value in arguments):
         return kind._replace(tool_class=ToolClass.SENDS, families=kind.families | {"send"})
-    if kind.tool_class is ToolClass.WRITES and any(
-        CODE_ARGUMENTS.match(name) and _CODE.search(value) for name, value in arguments
-    ):
-        return kind._replace(tool_class=ToolClass.EXECUTES)
-    return kind
+    is_code = any(CODE_ARGUMENTS.match(name) and _CODE.search(value) for name, value in arguments)
+    return kind._replace(tool_class=ToolClass.EXECUTES) if is_code else kind
 
 
 def _http(call: ToolCall, kind: ToolKind) -> ToolKind:

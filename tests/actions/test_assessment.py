@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from action_conversations import conversation
 
-from sidecar.actions.assessment import WEIGHTS, Assessment, Assessor
+from sidecar.actions.assessment import Assessor
 from sidecar.actions.conversation import ToolCall
+from sidecar.actions.evidence import WEIGHTS, Assessment
 from sidecar.actions.provenance import Provenances
 from sidecar.actions.tool_classes import classify
 
