@@ -49,8 +49,8 @@ class Assessor:
         best = Assessment() if allowed else self._whole_call(call, kind)
         for argument in arguments_of(call.arguments, allowed):
             evidence = self._evidence(argument.atom, call, kind)
-            found = assessment(evidence, argument)
-            best = found if found.score > best.score else best
+            result = assessment(evidence, argument)
+            best = result if result.score > best.score else best
         return best
 
     def assess_link(self, url: str) -> Assessment:
@@ -83,8 +83,8 @@ class Assessor:
         asking = self._asking(kind)
         if "unasked" not in asking or (kind.tool_class in _HARMLESS and not kind.object):
             return Assessment()
-        found = self._third_parties.about(call, kind)
-        return assessment(asking | weights(*found)) if found else Assessment()
+        evidence_names = self._third_parties.about(call, kind)
+        return assessment(asking | weights(*evidence_names)) if evidence_names else Assessment()
 
     def _fetch(self, url: Atom) -> Evidence:
         """Evidence against fetching a URL that carries data to a host that only third parties have named."""
@@ -117,22 +117,22 @@ class Assessor:
         is_covered = kind is not None and self._request.covers(kind)
         prose = [place for place in places if not place.structured]
         in_field = not prose if atom.kind is AtomKind.COMMAND else len(prose) < len(places)
-        found = self._beside(atom, places, prose, tool)
+        evidence_names = self._beside(atom, places, prose, tool)
         if in_field and any(self._user.shared(place.record) for place in places if place.structured):
-            found.append("linked")
+            evidence_names.append("linked")
         if kind and self._request.points and (is_covered or self._request.delegates):
-            return weights(*found)
+            return weights(*evidence_names)
         families = kind.families if kind else frozenset()
         is_social = families <= _SOCIAL
         if any(self._third_parties.solicited(place.text if is_social else place.around) & families for place in prose):
-            found.append("solicited" if is_covered and is_social else "requested_there")
+            evidence_names.append("solicited" if is_covered and is_social else "requested_there")
         if self._has_better(atom, places):
-            found.append("better_candidate")
-        return weights(*found, *([] if in_field else ["prose"]))
+            evidence_names.append("better_candidate")
+        return weights(*evidence_names, *([] if in_field else ["prose"]))
 
     def _beside(self, atom: Atom, places: list[Passage], prose: list[Passage], tool: str) -> list[str]:
         """What counts even if the user points at the text."""
-        found = {
+        evidence_names = {
             "names_tool": any(_names(place, tool) for place in prose),
             "addressed": any(mentions(place.around, "machines") for place in prose),
             "redirected": any(mentions(place.around, "redirects") for place in prose),
@@ -141,15 +141,15 @@ class Assessor:
             and any(_domain(atom) in self._provenances.senders(place.result) for place in prose),
             "replaces": self._replaces(atom, prose),
         }
-        return [name for name, is_found in found.items() if is_found]
+        return [name for name, is_found in evidence_names.items() if is_found]
 
     def _replaces(self, atom: Atom, prose: list[Passage]) -> bool:
         """Whether each sentence with a value moves something, and one with another value of its kind does not."""
         if atom.kind not in _MOVED or not prose or not all(mentions(place.text, "redirects") for place in prose):
             return False
         results = {place.result for place in prose}
-        others = (place for place in self._provenances.passages if place.result in results)
-        return any(_has_other(place, atom) and not mentions(place.text, "redirects") for place in others)
+        alternatives = (place for place in self._provenances.passages if place.result in results)
+        return any(_has_other(place, atom) and not mentions(place.text, "redirects") for place in alternatives)
 
     def _has_better(self, atom: Atom, places: Iterable[Passage]) -> bool:
         """Whether another value of the kind, in a field, fits the user's words better; any does if this is in prose."""
@@ -159,8 +159,10 @@ class Assessor:
         )
         if atom.kind in _SINGLE or (atom.kind is AtomKind.IDENTIFIER and any(place.structured for place in places)):
             return False
-        others = self._provenances.others(atom)
-        return any(self._user.shared(place.record) > own and _shape(other) == _shape(atom) for other, place in others)
+        alternatives = self._provenances.others(atom)
+        return any(
+            self._user.shared(place.record) > own and _shape(other) == _shape(atom) for other, place in alternatives
+        )
 
 
 def _names(place: Passage, tool: str) -> bool:

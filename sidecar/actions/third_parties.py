@@ -46,12 +46,12 @@ class ThirdParties:
 
     def about(self, call: ToolCall, kind: ToolKind) -> list[str]:
         """What they say of a call as a whole, by the names of the evidence."""
-        found = {
+        statements = {
             "names_tool": self._name(call.name),
             "requested_there": self._request(kind.families, _nouns(call)),
             "object_named": self._mention(kind.object),
         }
-        return [name for name, is_found in found.items() if is_found]
+        return [name for name, is_found in statements.items() if is_found]
 
     def _name(self, tool: str) -> bool:
         return is_distinctive(tool) and any(tool.casefold() in sentence.text for sentence in self._sentences)

@@ -74,9 +74,9 @@ MAX_VERB_PHRASE = 3
 def classify(call: ToolCall, tool: Tool | None, settings: Mapping[str, str]) -> ToolKind:
     """The kind of a call, by its tool and by its arguments."""
     kind = _by_name(call.name, tool)
-    chosen = next((value for pattern, value in settings.items() if fnmatchcase(call.name, pattern)), None)
-    if chosen is not None:
-        return kind._replace(tool_class=ToolClass(chosen))
+    setting = next((value for pattern, value in settings.items() if fnmatchcase(call.name, pattern)), None)
+    if setting is not None:
+        return kind._replace(tool_class=ToolClass(setting))
     if "http" in name_words(call.name):
         return _http(call, kind)
     if kind.tool_class is ToolClass.EXECUTES and _is_query(call):
@@ -88,8 +88,8 @@ def _by_arguments(call: ToolCall, kind: ToolKind) -> ToolKind:
     """A write that names a recipient or an account sends or pays, one that is given code executes."""
     arguments = list(leaves(call.arguments))
     if any(_ACCOUNT.search(name) for name, _ in arguments):
-        added = {"pay"} if kind.tool_class is ToolClass.SENDS else set[str]()
-        return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | added)
+        extra = {"pay"} if kind.tool_class is ToolClass.SENDS else set[str]()
+        return kind._replace(tool_class=ToolClass.PAYS, families=kind.families | extra)
     if kind.tool_class is ToolClass.SENDS:
         return kind
     if any(_reaches(name, value) for name, value in arguments):
@@ -121,30 +121,32 @@ def _reaches(name: str, value: str) -> bool:
 
 def _by_name(name: str, tool: Tool | None) -> ToolKind:
     words = name_words(name)
-    named = named_action(words)
-    described = (
-        described_action(tool.description) if tool and not (named and named.is_sure and not _is_write(named)) else None
+    by_name = named_action(words)
+    by_verbs = (
+        described_action(tool.description)
+        if tool and not (by_name and by_name.is_sure and not _is_write(by_name))
+        else None
     )
-    foreign = _foreign(words) if named is None else None
-    if foreign and (described is None or foreign.reads or _is_write(described)):
-        described = foreign
-    action = _agreed(named, described)
+    foreign = _foreign(words) if by_name is None else None
+    if foreign and (by_verbs is None or foreign.reads or _is_write(by_verbs)):
+        by_verbs = foreign
+    action = _agreed(by_name, by_verbs)
     if action is None:
         return ToolKind(ToolClass.WRITES, _CHANGE)
-    is_described = named is None and action.families == _CHANGE
+    is_described = by_name is None and action.families == _CHANGE
     return _kind(action.families, _object(words, tool if is_described else None))
 
 
-def _agreed(named: Action | None, described: Action | None) -> Action | None:
+def _agreed(by_name: Action | None, by_verbs: Action | None) -> Action | None:
     """What name and description say together: a noun in the name says less than a verb of the description."""
-    if named is None or described is None:
-        return named or described
-    if _is_write(named) and not described.reads:
-        return Action(described.families | named.families)
-    if named.is_sure or described.reads:
-        return named if named.is_sure else described
-    is_named = "pay" in named.families or _is_write(described)
-    return named if is_named else Action(named.families & described.families or described.families)
+    if by_name is None or by_verbs is None:
+        return by_name or by_verbs
+    if _is_write(by_name) and not by_verbs.reads:
+        return Action(by_verbs.families | by_name.families)
+    if by_name.is_sure or by_verbs.reads:
+        return by_name if by_name.is_sure else by_verbs
+    is_named = "pay" in by_name.families or _is_write(by_verbs)
+    return by_name if is_named else Action(by_name.families & by_verbs.families or by_verbs.families)
 
 
 def _is_write(action: Action) -> bool:
@@ -173,8 +175,8 @@ def _object(words: list[str], tool: Tool | None) -> str:
     for kind in OBJECTS:
         if not names(f"tool object {kind}").isdisjoint(words):
             return kind
-    described = " ".join(tool.description.split()[:MAX_VERB_PHRASE]) if tool else ""
-    return next((kind for kind, section in DESCRIBED_OBJECTS.items() if mentions(described, section)), "")
+    by_verbs = " ".join(tool.description.split()[:MAX_VERB_PHRASE]) if tool else ""
+    return next((kind for kind, section in DESCRIBED_OBJECTS.items() if mentions(by_verbs, section)), "")
 
 
 def name_words(name: str) -> list[str]:

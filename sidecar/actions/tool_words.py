@@ -41,16 +41,16 @@ def named_action(words: list[str]) -> Action | None:
             return Action(frozenset({"change"}), True)
         if word in names("tool reads") and not is_vague and not (families and is_noun(word)):
             return Action(frozenset(), word not in names("tool state"))
-        added = families_of(word)
-        if added and word in names("tool vague"):
+        meaning = families_of(word)
+        if meaning and word in names("tool vague"):
             is_vague = True
-        elif added and not is_noun(word):
-            return _with_money(words, Action(added if has_noun else added | families, True))
-        elif has_noun or not added:
+        elif meaning and not is_noun(word):
+            return _with_money(words, Action(meaning if has_noun else meaning | families, True))
+        elif has_noun or not meaning:
             continue
         else:
             has_noun = True
-        families |= added
+        families |= meaning
     return _with_money(words, Action(families), is_vague) if families else None
 
 
@@ -74,17 +74,17 @@ def described_action(description: str) -> Action | None:
     first = _verb(verb)
     if first and mentions(verb, "writing") and mentions(sentence, "files"):
         first = frozenset({"change"})
-    if first and "send" in first and mentions(sentence, "tool money"):
+    if first and "send" in first and mentions(sentence, "money"):
         first = frozenset({"pay"})
     return _action_of(first.union(*_later(words)) if first else first)
 
 
 def foreign_families(word: str) -> frozenset[str]:
     """The families of a verb that is in no list of English names. One that updates may run something, but rarely."""
-    found = word_families(word)
-    if {"change", "run"} <= found:
+    families = word_families(word)
+    if {"change", "run"} <= families:
         return frozenset({"change"})
-    return found - {"change"} or found
+    return families - {"change"} or families
 
 
 def families_of(word: str) -> frozenset[str]:
@@ -101,8 +101,8 @@ def _verb(word: str) -> frozenset[str] | None:
     for stem in inflections(word):
         if stem in names("tool reads") - names("tool state") - {"open"}:
             return frozenset()
-        if found := families_of(stem):
-            return found
+        if families := families_of(stem):
+            return families
     if mentions(word, "describes reads"):
         return frozenset()
     return None if is_noun(word) else foreign_families(word) or None
