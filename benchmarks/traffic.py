@@ -30,7 +30,7 @@ from rich.table import Table
 
 from benchmarks import traffic_sample
 from benchmarks.proxy import free_port, wait_for
-from sidecar.cli.output import progress
+from sidecar.cli.terminal import progress
 from sidecar.evaluation import Row, Share, conversations, read_rows, rows
 from sidecar.util import json as jsons
 

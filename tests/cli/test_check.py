@@ -89,7 +89,7 @@ def test_check_warns_of_a_pattern_of_ones_own_that_no_match_line_meets(home: Pat
     assert "X-1: pattern 2 of 2 matches no match line ([gj]iraffe)" in done.stdout
     alone = own_policies(tmp_path, str(tmp_path / "p.yaml"))
     found = json.loads(sidecar(home, "check", "--config", str(alone), "--json").stdout)["warnings"]
-    assert [warning.partition(" is")[0] for warning in found if "X-1" in warning][:1] == ["X-1: pattern 2 of 2"]
+    assert [warning.partition(" matches")[0] for warning in found if "X-1" in warning][:1] == ["X-1: pattern 2 of 2"]
     assert any("literal: true" in warning for warning in found)
 
 

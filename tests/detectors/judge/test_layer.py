@@ -651,7 +651,7 @@ async def test_a_judge_that_is_not_there_is_known_before_the_first_question() ->
     """A refused connection is told by its kind."""
     layer = layer_for("http://127.0.0.1:9/v1")
     await layer.probe()
-    assert layer.problem == "the judge cannot be used: ClientConnectorError"
+    assert layer.problem == "the judge cannot be used: connection refused"
     await layer.close()
 
 
