@@ -85,4 +85,6 @@ def test_what_cannot_be_replaced_is_refused(start_sidecar: StartSidecar) -> None
     body = {"input_type": "request", "texts": ["Hello"], "structured_messages": messages}
     assert entry_points.llm_guard_scan(MAIL).blocked
     assert not entry_points.llm_guard_scan("Hello").blocked
+    suppressed = {"prompt": MAIL, "scanners_suppress": ["Anonymize"]}
+    assert entry_points.post("/scan/prompt", suppressed).json()["is_valid"] is False
     assert entry_points.post("/beta/litellm_basic_guardrail_api", body).json()["action"] == "BLOCKED"
