@@ -15,7 +15,6 @@ from aiohttp import web
 from sidecar.api.compat.texts import (
     chat_application_values,
     chat_input,
-    joined_names,
     require_object,
     require_objects,
     unscannable_kinds,
@@ -28,7 +27,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, joined_names, scan_headers
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"

@@ -18,7 +18,7 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
-from sidecar.api.compat.texts import chat_input, joined_names, require_object, require_objects
+from sidecar.api.compat.texts import chat_input, require_object, require_objects
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
@@ -27,7 +27,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.response_scan.detector import Text
 from sidecar.response_scan.placeholders import kind_of
 from sidecar.scan.selection import ScanInput
-from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, detail_response, joined_names, scan_headers
 from sidecar.types import Finding, Label, Verdict
 
 PATH = "/v2/guard"

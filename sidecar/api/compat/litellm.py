@@ -16,7 +16,6 @@ from aiohttp import web
 from sidecar.api.compat.texts import (
     chat_application_values,
     chat_input,
-    joined_names,
     refuse_if_blocked,
     require_object,
     require_objects,
@@ -32,7 +31,7 @@ from sidecar.extraction.strings import slots
 from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, detail_response, joined_names, scan_headers
 
 PATH = "/beta/litellm_basic_guardrail_api"
 CHAT = "/chat/completions"

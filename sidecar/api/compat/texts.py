@@ -45,11 +45,6 @@ def unscannable_kinds(extraction: Extraction) -> list[str]:
     return list(dict.fromkeys(str(part.kind) for part in extraction.unscannable))
 
 
-def joined_names(*names: str | None) -> str | None:
-    """The value of `x-sidecar-unscanned` for what is named; None if nothing is."""
-    return ",".join(filter(None, names)) or None
-
-
 def refuse_if_blocked(settings: Settings, kind: str) -> None:
     """Raise `BodyError` if the policy blocks this kind of unscannable content."""
     if getattr(settings.failure.input, kind) == "block":
