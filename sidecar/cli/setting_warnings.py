@@ -99,9 +99,8 @@ def _inline_only(settings: Settings) -> list[str]:
     doors = ", ".join(f"compat.{name}" for name in on)
     messages = []
     if on and settings.actions.mode != "off":
-        messages.append(
-            f"actions.mode: {settings.actions.mode} holds for the inline proxy, not for responses by {doors}"
-        )
+        mode = settings.actions.mode
+        messages.append(f"actions.mode: {mode} holds for the inline proxy, not for responses by {doors}")
     if on and settings.answers.restore and settings.pii == "redact":
         messages.append(f"answers.restore: holds for the inline proxy; by {doors} clients see the placeholders")
     return messages
