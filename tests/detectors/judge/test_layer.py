@@ -523,14 +523,14 @@ async def test_everything_is_counted() -> None:
         (judges.honest, ATTACK, 1, 1, 500),
         (judges.honest, BENIGN, 1, 2, 1000),
         (judges.failing(503, times=1), ATTACK, 1, 2, None),
-        (judges.failing(401), ATTACK, 0, 1, 0),
+        (judges.failing(401), ATTACK, 0, 2, 0),
     ],
     ids=["attack", "control", "retry", "refused"],
 )
 async def test_scans_requests_and_tokens_are_counted_for_what_they_are(
     answer: judges.Answer, text: str, answered: int, requests: int, tokens: int | None
 ) -> None:
-    """A control and a retry are requests and no scans; a refused key costs no tokens."""
+    """A control and a retry are requests and no scans; a refused key is retried, too, and costs no tokens."""
 
     def counts() -> list[float]:
         value = metrics.REGISTRY.get_sample_value
