@@ -141,8 +141,8 @@ def _restore(_: EntryPoints) -> dict[str, bool]:
     """Where a start does not warn: `pii: redact` and `actions` exclude each other, so no sidecar has all settings."""
     redact = {"pii": "redact", "answers": {"restore": True}}
     return {
-        door: not warnings(Settings.model_validate({**redact, "compat": {switch: True} if switch else {}}), {})
-        for door, switch in {"inline": "", "LiteLLM": "litellm", "agentgateway": "agentgateway"}.items()
+        name: not warnings(Settings.model_validate({**redact, "compat": {switch: True} if switch else {}}), {})
+        for name, switch in {"inline": "", "LiteLLM": "litellm", "agentgateway": "agentgateway"}.items()
     }
 
 

@@ -96,13 +96,13 @@ def _without_effect(settings: Settings) -> list[str]:
 def _inline_only(settings: Settings) -> list[str]:
     """What the inline proxy does with responses, where other entry points are switched on that see them, too."""
     on = [name for name in ("litellm", "agentgateway", "lakera") if getattr(settings.compat, name)]
-    doors = ", ".join(f"compat.{name}" for name in on)
+    switches = ", ".join(f"compat.{name}" for name in on)
     messages = []
     if on and settings.actions.mode != "off":
         mode = settings.actions.mode
-        messages.append(f"actions.mode: {mode} holds for the inline proxy, not for responses by {doors}")
+        messages.append(f"actions.mode: {mode} holds for the inline proxy, not for responses by {switches}")
     if on and settings.answers.restore and settings.pii == "redact":
-        messages.append(f"answers.restore: holds for the inline proxy; by {doors} clients see the placeholders")
+        messages.append(f"answers.restore: holds for the inline proxy; by {switches} clients see the placeholders")
     return messages
 
 
