@@ -17,6 +17,8 @@ from sidecar.cli.main import main
 
 COMPAT = ("moderations", "llm_guard", "lakera", "litellm", "agentgateway", "envoy")
 CHAT = "/v1/chat/completions"
+Said = str | list[dict[str, Any]]
+"""A text of the user, or the messages of a conversation."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class EntryPoints:
         headers = {"X-API-Key": self.key}
         return httpx.post(self.sidecar.base + path, json=body, headers=headers, timeout=60)
 
-    def inline(self, text: str) -> Reply:
+    def inline(self, text: Said) -> Reply:
         """The inline proxy; the echo upstream says what it received."""
         response = self.post(CHAT, _chat(text) | {"model": "m"})
         if response.status_code != 200:
@@ -53,7 +55,7 @@ class EntryPoints:
         """`POST /api/v1/prompt/scan`."""
         return _scanned(self.post("/api/v1/prompt/scan", {"prompt": text}))
 
-    def chat_scan(self, text: str) -> Reply:
+    def chat_scan(self, text: Said) -> Reply:
         """`POST /api/v1/chat/scan`."""
         return _scanned(self.post("/api/v1/chat/scan", _chat(text)))
 
@@ -62,9 +64,10 @@ class EntryPoints:
         response = self.post("/api/v1/prompt/batch", [{"prompt": text}])
         return _scanned(response, response.json()[0] if response.status_code == 200 else {})
 
-    def litellm(self, text: str) -> Reply:
+    def litellm(self, text: Said) -> Reply:
         """LiteLLM's generic guardrail."""
-        body = {"input_type": "request", "texts": [text], "structured_messages": _chat(text)["messages"]}
+        texts = [text] if isinstance(text, str) else []
+        body = {"input_type": "request", "texts": texts, "structured_messages": _chat(text)["messages"]}
         response = self.post("/beta/litellm_basic_guardrail_api", body)
         action = response.json().get("action")
         changed = response.json()["texts"][0] if action == "GUARDRAIL_INTERVENED" else None
@@ -72,14 +75,23 @@ class EntryPoints:
             response.status_code != 200 or action == "BLOCKED", changed, response.headers, response.status_code
         )
 
-    def agentgateway(self, text: str) -> Reply:
+    def agentgateway(self, text: Said) -> Reply:
         """Agentgateway's webhook."""
         response = self.post("/request", {"body": _chat(text)})
         action = response.json().get("action", {})
         mask = action["body"]["messages"][0]["content"] if isinstance(action.get("body"), dict) else None
-        return Reply(
-            response.status_code != 200 or "status_code" in action, mask, response.headers, response.status_code
-        )
+        status = action.get("status_code", response.status_code)
+        return Reply(response.status_code != 200 or "status_code" in action, mask, response.headers, status)
+
+    def litellm_answer(self, text: str) -> Reply:
+        """LiteLLM's generic guardrail after the call."""
+        response = self.post("/beta/litellm_basic_guardrail_api", {"input_type": "response", "texts": [text]})
+        return Reply(response.json().get("action") != "NONE", None, response.headers, response.status_code)
+
+    def agentgateway_answer(self, text: str) -> Reply:
+        """Agentgateway's webhook for responses."""
+        response = self.post("/response", {"body": {"choices": [{"message": _answer(text)}]}})
+        return Reply("status_code" in response.json()["action"], None, response.headers, response.status_code)
 
     def llm_guard(self, text: str) -> Reply:
         """LLM Guard's `/analyze/prompt`."""
@@ -95,7 +107,7 @@ class EntryPoints:
         response = self.post("/scan/prompt", {"prompt": text})
         return Reply(not response.json().get("is_valid"), None, response.headers, response.status_code)
 
-    def lakera(self, text: str) -> Reply:
+    def lakera(self, text: Said) -> Reply:
         """Lakera Guard v2."""
         response = self.post("/v2/guard", _chat(text))
         return Reply(response.json().get("flagged", True), None, response.headers, response.status_code)
@@ -106,12 +118,12 @@ class EntryPoints:
         results = response.json().get("results")
         return Reply(not results or results[0]["flagged"], None, response.headers, response.status_code)
 
-    def envoy(self, text: str) -> Reply:
+    def envoy(self, text: Said) -> Reply:
         """Envoy's ext_authz over HTTP."""
         response = self.post(f"/envoy{CHAT}", _chat(text))
         return Reply(response.status_code != 200, None, response.headers, response.status_code)
 
-    def envoy_grpc(self, text: str) -> Reply:
+    def envoy_grpc(self, text: Said) -> Reply:
         """Envoy's ext_authz over gRPC."""
         body = json.dumps(_chat(text)).encode()
         headers = {":method": "POST", ":path": CHAT, "content-type": "application/json", "x-api-key": self.key}
@@ -123,7 +135,8 @@ class EntryPoints:
             reply = call(CheckRequest(attributes={"request": {"http": http}}), timeout=60)
         allowed = reply.status.code == 0
         options = reply.ok_response.response_headers_to_add if allowed else reply.denied_response.headers
-        return Reply(not allowed, None, {option.header.key: option.header.value for option in options})
+        status = 200 if allowed else reply.denied_response.status.code
+        return Reply(not allowed, None, {option.header.key: option.header.value for option in options}, status)
 
     def command_line(self, text: str) -> Reply:
         """`sidecar scan`."""
@@ -131,7 +144,7 @@ class EntryPoints:
         return Reply(code != 0, status=503 if code == 2 else 200)
 
 
-Ask = Callable[[EntryPoints, str], Reply]
+Ask = Callable[[EntryPoints, Any], Reply]
 ENTRY_POINTS: dict[str, Ask] = {
     "inline": EntryPoints.inline,
     "scan": EntryPoints.prompt_scan,
@@ -148,8 +161,20 @@ ENTRY_POINTS: dict[str, Ask] = {
 }
 
 
-def _chat(text: str) -> dict[str, Any]:
-    return {"messages": [{"role": "user", "content": text}]}
+ANSWERS: dict[str, Ask] = {
+    "LiteLLM": lambda entry_points, text: entry_points.litellm_answer(text),
+    "agentgateway": lambda entry_points, text: entry_points.agentgateway_answer(text),
+    "Lakera": lambda entry_points, text: entry_points.lakera([*_chat("Hello")["messages"], _answer(text)]),
+}
+"""The entry points beside inline that see a response of the model."""
+
+
+def _answer(text: str) -> dict[str, Any]:
+    return {"role": "assistant", "content": text}
+
+
+def _chat(said: Said) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": said}] if isinstance(said, str) else said}
 
 
 def _scanned(response: httpx.Response, result: Mapping[str, Any] | None = None) -> Reply:

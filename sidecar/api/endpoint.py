@@ -29,13 +29,15 @@ from sidecar.scan.service import ScanContext, ScanOutcome, ScanService
 from sidecar.server.body import decode_body, read_body, run_off_loop
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
-from sidecar.server.responses import DECISION_ID, REPLACED, TOO_SUSPICIOUS, scan_headers
+from sidecar.server.responses import DECISION_ID, REPLACED, TOO_SUSPICIOUS, joined_names, scan_headers
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util.timeouts import with_timeout
 
 T = TypeVar("T")
 UNSCANNED_ANSWER = "answer"
 """Named in `x-sidecar-unscanned` where a response of the model is asked about and `responses` is off."""
+UNSCANNED_ACTIONS = "actions"
+"""Named there if `actions` is on: the inline proxy alone has the request and the response whole, and judges them."""
 Redact = Callable[[json_body.JsonValue, Redactor], Awaitable[int]]
 """Replaces personal data in a body in place; returns how many values it replaced."""
 REPLACED_VALUES = web.RequestKey("replaced_values", int)
@@ -108,8 +110,14 @@ class ScanEndpoint:
         """Scan a response of the model, as the inline proxy does (`responses`); recorded if there are findings.
 
         `prompt` is the request that it answers, if known: data that the user wrote is no finding. A scan longer than
-        `scan.deadline` raises `Unavailable` if `failure.answer` is `block`.
+        `scan.deadline` raises `Unavailable` if `failure.answer` is `block`. Its actions are not judged, but named.
         """
+        outcome = await self._scan_texts(request, texts, prompt)
+        if not texts or outcome.blocked or self.settings.actions.mode == "off":
+            return outcome
+        return replace(outcome, unscanned=joined_names(outcome.unscanned, UNSCANNED_ACTIONS))
+
+    async def _scan_texts(self, request: web.Request, texts: Sequence[Text], prompt: Extraction) -> ScanOutcome:
         if not texts:
             return ScanOutcome()
         if self._pii_rules is None or self.settings.responses == "off":

@@ -80,7 +80,7 @@ def _broad(settings: Settings) -> list[str]:
 
 
 def _without_effect(settings: Settings) -> list[str]:
-    messages = []
+    messages = _inline_only(settings)
     if settings.layers.rules.enabled and settings.policies and not any(map(_has_shipped, settings.policies)):
         messages.append(
             "policies: without `shipped` none of the shipped rules is loaded; write [shipped, ...] to add to them"
@@ -90,6 +90,19 @@ def _without_effect(settings: Settings) -> list[str]:
     messages += [f"exceptions.{number}: ended on {settings.exceptions[number].until}" for number in ended]
     if settings.auth.cache > MAX_CACHE_SECONDS:
         messages.append(f"auth.cache: at most {MAX_CACHE_SECONDS:g}s are used, so that a revoked key ends in time")
+    return messages
+
+
+def _inline_only(settings: Settings) -> list[str]:
+    """What the inline proxy does with responses, where other entry points are switched on that see them, too."""
+    on = [name for name in ("litellm", "agentgateway", "lakera") if getattr(settings.compat, name)]
+    switches = ", ".join(f"compat.{name}" for name in on)
+    messages = []
+    if on and settings.actions.mode != "off":
+        mode = settings.actions.mode
+        messages.append(f"actions.mode: {mode} holds for the inline proxy, not for responses by {switches}")
+    if on and settings.answers.restore and settings.pii == "redact":
+        messages.append(f"answers.restore: holds for the inline proxy; by {switches} clients see the placeholders")
     return messages
 
 

@@ -1,7 +1,7 @@
 """Detects personal data, secrets (by the policy's own rules) and the system prompt in a response.
 
 Repeating discloses nothing: personal data that is anywhere in the request, in whatever spelling, is not reported, nor a
-secret that the user sent. Values that documentation uses (RFC 2606 names, AWS' example keys) are nobody's.
+secret that the user sent. Values of documentation and of organisations are nobody's (`public_values`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,11 @@ from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.response_scan.leaks import Leaks
 from sidecar.response_scan.placeholders import kind_of, spans
+from sidecar.response_scan.public_values import is_public
 from sidecar.response_scan.stream_lookahead import StreamLookahead
 from sidecar.scan.known_values import KnownValues
 from sidecar.types import Finding, Label, ScanRequest, Segment, Source
 
-_DOCUMENTATION = re.compile(
-    r"(?i)(?:@|\.)example(?:\.(?:com|net|org))?\b|\.(?:test|invalid|localhost)\b|\bgit@|(?-i:EXAMPLE)"
-)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
 LONG_PROMPT = 8 * 1024
@@ -92,7 +90,7 @@ class ResponseDetector:
                 continue
             known = self._users if kind == "secrets" else self._request
             values = [text[start:end] for start, end, _ in spans(text, [finding])]
-            if not any(_DOCUMENTATION.search(value) or value in known for value in values):
+            if not any(is_public(value) or value in known for value in values):
                 yield finding
 
     async def _leak_findings(self, texts: Sequence[Text]) -> list[Finding]:

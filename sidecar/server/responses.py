@@ -45,6 +45,11 @@ def verdict_headers(decision_id: str, action: str, verdict: Verdict, unscanned: 
     return headers | {UNSCANNED: unscanned} if unscanned else headers
 
 
+def joined_names(*names: str | None) -> str | None:
+    """The value of `x-sidecar-unscanned` for what is named; None if nothing is."""
+    return ",".join(filter(None, names)) or None
+
+
 def scan_headers(decision_id: str, unscanned: str | None) -> dict[str, str]:
     """What an answer of the scan API and its adapters carries: the decision, and what was not scanned."""
     return {DECISION: decision_id} | ({UNSCANNED: unscanned} if unscanned else {})

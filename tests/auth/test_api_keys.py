@@ -516,3 +516,28 @@ async def test_a_key_in_use_is_looked_up_before_its_time_is_over(store: Store) -
         await lookup
     assert ring._valid[hashed][1] > first_until
     await ring.close()
+
+
+async def test_a_request_does_not_wait_for_the_look_up_that_it_starts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a store that does not answer, a key that is due is still authenticated at once."""
+    ring, answering = KeyRing(store, Auth(cache=5.0)), asyncio.Event()
+    key, value = await ring.create("a")
+    await ring.authenticate(value)
+    ((hashed, (found, _)),) = ring._valid.items()
+    ring._valid[hashed] = (found, time.monotonic() + 0.9)
+    look_up = ring._look_up
+
+    async def blocked(key_id: str, hashed: bytes) -> ApiKey | None:
+        await answering.wait()
+        return await look_up(key_id, hashed)
+
+    monkeypatch.setattr(ring, "_look_up", blocked)
+    async with asyncio.timeout(0.8):
+        assert (await ring.authenticate(value)).id == key.id
+    assert len(ring._lookups) == 1
+    answering.set()
+    await next(iter(ring._lookups.values()))
+    assert ring._valid[hashed][1] > time.monotonic() + 1.0
+    await ring.close()

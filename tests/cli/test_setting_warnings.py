@@ -25,6 +25,11 @@ from sidecar.policy import shipped_folder
         ),
         ({"policies": ["mine"]}, "shipped"),
         ({"auth": {"cache": "60s"}}, "at most 5s"),
+        ({"actions": {"mode": "block"}, "compat": {"litellm": True}}, "not for responses by compat.litellm"),
+        (
+            {"pii": "redact", "answers": {"restore": True}, "compat": {"agentgateway": True, "lakera": True}},
+            "by compat.agentgateway, compat.lakera clients see",
+        ),
         ({"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}, "nothing can be scanned"),
     ],
 )

@@ -90,11 +90,14 @@ async def test_a_secret_is_known_to_the_user_alone() -> None:
         "Write to user@example.com or ada@docs.example.",
         "git clone git@github.com:psf/requests.git",
         "The documented key AKIAIOSFODNN7EXAMPLE.",
+        "The White House is at 1600 Pennsylvania Avenue NW; its switchboard is 202-456-1414.",
+        "In a crisis call 1-800-273-8255 or +49 800 1110111; Apple is at (800) 275-2273.",
+        "Set the MAC address to 00:1A:2B:3C:4D:5E.",
         "The loss was 0.4539148803436467 after epoch 3, or 50.690000000000005.",
     ],
 )
 async def test_values_of_documentation_and_measured_numbers_are_nobodys(text: str) -> None:
-    """Names that RFC 2606 reserves, the user of every git server, example keys, fractions."""
+    """Names that RFC 2606 reserves, the user of every git server, example keys, organisations, fractions."""
     assert await rules(text) == []
 
 

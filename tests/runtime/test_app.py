@@ -50,6 +50,22 @@ async def test_a_sidecar_serves_both_ports_and_stops_clean(tmp_path: Path) -> No
         await asyncio.open_connection("127.0.0.1", running.data_port)
 
 
+async def test_a_scrape_alone_tells_whether_it_is_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for `/ready`: the gauge is computed at the scrape, and follows a problem there and back."""
+    async with Sidecar(settings(tmp_path)) as running, ClientSession() as session:
+
+        async def gauge() -> float:
+            async with session.get(f"http://127.0.0.1:{running.admin_port}/metrics") as answer:
+                samples = [sample for family in parse(await answer.text()) for sample in family.samples]
+            return next(sample.value for sample in samples if sample.name == "sidecar_ready")
+
+        seen = [await gauge()]
+        for state in ("draining", "serving"):
+            monkeypatch.setattr(running, "_state", state)
+            seen.append(await gauge())
+    assert seen == [1, 0, 1]
+
+
 @pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 421), ("0.0.0.0", 200)])  # noqa: S104
 async def test_the_admin_port_is_guarded_where_it_listens_on_loopback(tmp_path: Path, host: str, status: int) -> None:
     """Probes and scrapes name an address of the pod; `admin.url` is a name more, not the only one."""

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sidecar.api.compat.texts import chat_application_values, chat_input, require_object, require_objects
+from sidecar.api.compat.texts import (
+    chat_application_values,
+    chat_input,
+    require_object,
+    require_objects,
+    unscannable_kinds,
+)
 from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint, redacted_headers
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
@@ -21,7 +27,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, joined_names, scan_headers
 
 REQUEST, RESPONSE = "/request", "/response"
 CHAT = "/chat/completions"
@@ -35,6 +41,8 @@ class WebhookRequest:
     response_texts: tuple[tuple[str, str], ...] = ()
     messages: tuple[JsonValue, ...] = ()
     """All messages of the prompt, with placeholders in place of personal data."""
+    unscanned: str | None = None
+    """What no layer reads in a response."""
 
 
 async def redact(value: JsonValue, redactor: Redactor) -> int:
@@ -56,7 +64,8 @@ def parse(value: JsonValue, settings: Settings) -> WebhookRequest:
             CHAT,
             "openai",
         )
-        return WebhookRequest(None, tuple((segment.text, segment.path) for segment in response.segments))
+        texts = tuple((segment.text, segment.path) for segment in response.segments)
+        return WebhookRequest(None, texts, unscanned=joined_names(*unscannable_kinds(response)))
     messages = require_objects(body.get("messages"), "body.messages")
     return WebhookRequest(chat_input(settings, {"messages": messages}), messages=tuple(messages))
 
@@ -74,11 +83,12 @@ async def respond(
     if not outcome.blocked and request.get(REPLACED_VALUES):
         mask = {"body": {"messages": list(api_request.messages)}, "reason": "personal data replaced"}
         return {"action": mask}, redacted_headers(request, outcome)
+    headers = scan_headers(request[DECISION_ID], joined_names(outcome.unscanned, api_request.unscanned))
     if not outcome.blocked:
-        return {"action": {"reason": outcome.action}}, scan_headers(request[DECISION_ID], outcome.unscanned)
+        return {"action": {"reason": outcome.action}}, headers
     block = blocked_response(outcome.verdict, request[DECISION_ID], endpoint.settings.block, "openai", message)
     reject = {"body": block.text, "status_code": block.status, "reason": ", ".join(outcome.verdict.threats)}
-    return {"action": reject}, scan_headers(request[DECISION_ID], outcome.unscanned)
+    return {"action": reject}, headers
 
 
 def error(request_error: RequestError) -> web.Response:

@@ -3,8 +3,9 @@
 Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
 (`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
 `prompt_attack`, personal data is `pii/email` and the like. `flagged` follows the verdict: personal data alone is listed
-and, below the threshold, not flagged, unless `pii` says so. A last message of the assistant is the answer to be judged
-(LiteLLM's `post_call`): it is scanned under `responses`, and where that is off, `x-sidecar-unscanned` names it.
+and, below the threshold, not flagged, unless `pii` says so. Messages of the assistant at the end are the answer to be
+judged (LiteLLM's `post_call` appends one per choice): they are scanned under `responses`, and where that is off,
+`x-sidecar-unscanned` names them.
 `project_id` and `metadata` are ignored: keys and policies are our own.
 """
 
@@ -26,7 +27,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.response_scan.detector import Text
 from sidecar.response_scan.placeholders import kind_of
 from sidecar.scan.selection import ScanInput
-from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, detail_response, joined_names, scan_headers
 from sidecar.types import Finding, Label, Verdict
 
 PATH = "/v2/guard"
@@ -62,13 +63,17 @@ def parse(value: JsonValue, settings: Settings) -> GuardRequest:
 
 
 def _answer(messages: list[JsonValue]) -> tuple[tuple[Text, ...], Extraction]:
-    """The texts of a last message of the assistant, and the conversation before it."""
-    last = require_object(messages[-1]) if messages else {}
-    if last.get("role") != "assistant":
+    """The texts of the messages of the assistant at the end, and the conversation before them."""
+    start = len(messages)
+    while start and require_object(messages[start - 1]).get("role") == "assistant":
+        start -= 1
+    if start == len(messages):
         return (), NO_PROMPT
-    place, answer = f"messages.{len(messages) - 1}.", extract({"messages": [last]}, CHAT, "openai").segments
-    texts = tuple((segment.text, place + segment.path.removeprefix("messages.0.")) for segment in answer)
-    return texts, extract({"messages": messages[:-1]}, CHAT, "openai")
+    texts: list[Text] = []
+    for number, message in enumerate(messages[start:], start):
+        segments = extract({"messages": [message]}, CHAT, "openai").segments
+        texts += [(part.text, f"messages.{number}.{part.path.removeprefix('messages.0.')}") for part in segments]
+    return tuple(texts), extract({"messages": messages[:start]}, CHAT, "openai")
 
 
 async def respond(
@@ -77,7 +82,7 @@ async def respond(
     """The body and headers of the response."""
     outcome = await endpoint.scan(request, api_request.scan_input)
     answer = await endpoint.scan_response(request, api_request.answer, api_request.prompt)
-    unscanned = ",".join(filter(None, (outcome.unscanned, answer.unscanned))) or None
+    unscanned = joined_names(outcome.unscanned, answer.unscanned)
     name = UUID(hex=request[DECISION_ID].removeprefix("dec_").ljust(32, "0"))
     body: dict[str, object] = {"flagged": outcome.blocked or answer.blocked, "metadata": {"request_uuid": str(name)}}
     if api_request.breakdown:

@@ -3,8 +3,8 @@
 Shapes from LiteLLM 1.110.2 (`types/proxy/guardrails/guardrail_hooks/generic_guardrail_api.py` and the hook of the same
 name). `structured_messages` carry the roles; `texts` that are not among them are scanned as the user's, `tool_calls` as
 the model's. If there is no verdict, we respond with 503 and LiteLLM applies its own setting (`unreachable_fallback`,
-closed by default). Responses of the model (`input_type: response`) are scanned if `responses` is on. LiteLLM replaces
-`texts` alone, so under `pii: redact` personal data anywhere else is refused.
+closed by default). Responses of the model (`input_type: response`) are scanned if `responses` is on; images in them are
+named as unscanned. LiteLLM replaces `texts` alone, so under `pii: redact` personal data anywhere else is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sidecar.extraction.strings import slots
 from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
 from sidecar.server.reasons import refusal_message
-from sidecar.server.responses import DECISION_ID, detail_response, scan_headers
+from sidecar.server.responses import DECISION_ID, detail_response, joined_names, scan_headers
 
 PATH = "/beta/litellm_basic_guardrail_api"
 CHAT = "/chat/completions"
@@ -47,6 +47,8 @@ class GuardrailRequest:
     context: Extraction = EMPTY_PROMPT
     texts: tuple[str, ...] = ()
     """All texts of the prompt, with placeholders in place of personal data."""
+    unscanned: str | None = None
+    """What no layer reads in a response."""
 
 
 async def redact(value: JsonValue, redactor: Redactor) -> int:
@@ -72,11 +74,13 @@ def parse(value: JsonValue, settings: Settings) -> GuardrailRequest:
     messages = require_objects(body.get("structured_messages"), "structured_messages", optional=True)
     texts = require_strings(body.get("texts"), "texts")
     tool_calls = require_objects(body.get("tool_calls"), "tool_calls", optional=True)
+    images = require_strings(body.get("images"), "images")
     if _is_response(body):
         answer = extract({"messages": [{"role": "assistant", "tool_calls": tool_calls}]}, CHAT, "openai").segments
         response_texts = [(text, f"texts.{number}") for number, text in enumerate(texts)]
         response_texts += [(segment.text, segment.path.removeprefix("messages.0.")) for segment in answer]
-        return GuardrailRequest(None, tuple(response_texts), extract({"messages": messages}, CHAT, "openai"))
+        prompt, media = extract({"messages": messages}, CHAT, "openai"), "media" if images else None
+        return GuardrailRequest(None, tuple(response_texts), prompt, unscanned=media)
     tools = require_objects(body.get("tools"), "tools", optional=True)
     message_texts = set(_leaves(messages))
     loose_texts = user_segments([text for text in texts if text not in message_texts], "texts")
@@ -84,7 +88,7 @@ def parse(value: JsonValue, settings: Settings) -> GuardrailRequest:
         messages = [*messages, {"role": "assistant", "tool_calls": new_calls}]
     scan_input = chat_input(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, loose_texts)
     unscanned = scan_input.unscanned
-    if require_strings(body.get("images"), "images"):
+    if images:
         refuse_if_blocked(settings, "media")
         unscanned = (*unscanned, "media") if "media" not in unscanned else unscanned
     return GuardrailRequest(ScanInput(scan_input.request, unscanned), texts=tuple(texts))
@@ -111,11 +115,11 @@ async def respond(
     if not outcome.blocked and request.get(REPLACED_VALUES):
         body = {"action": "GUARDRAIL_INTERVENED", "texts": list(api_request.texts)}
         return body, redacted_headers(request, outcome)
+    headers = scan_headers(request[DECISION_ID], joined_names(outcome.unscanned, api_request.unscanned))
     if not outcome.blocked:
-        return {"action": "NONE"}, scan_headers(request[DECISION_ID], outcome.unscanned)
+        return {"action": "NONE"}, headers
     threats = ", ".join(outcome.verdict.threats) or "no label"
-    reason = f"{message} ({threats})"
-    return {"action": "BLOCKED", "blocked_reason": reason}, scan_headers(request[DECISION_ID], outcome.unscanned)
+    return {"action": "BLOCKED", "blocked_reason": f"{message} ({threats})"}, headers
 
 
 def error(request_error: RequestError) -> web.Response:

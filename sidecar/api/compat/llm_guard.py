@@ -2,7 +2,8 @@
 
 Shapes from `llm_guard_api/app/schemas.py` (commit 20f3f9a) and `app.py` (09bc78d) of protectai/llm-guard. Labels are
 mapped to the equivalent scanners: `PromptInjection`, `InvisibleText`, `Anonymize`. Scanners in `scanners_suppress` are
-omitted, and a block by suppressed scanners alone does not count. `sanitized_prompt` is the prompt, under `pii: redact`
+omitted, and a block by suppressed scanners alone does not count; under `pii: block` and `pii: redact` the operator has
+decided on personal data, and `Anonymize` cannot be suppressed. `sanitized_prompt` is the prompt, under `pii: redact`
 with placeholders for personal data, and valid if nothing else is found; `/scan/prompt` cannot return it and blocks.
 """
 
@@ -44,13 +45,14 @@ async def redact(value: JsonValue, redactor: Redactor) -> int:
     return len(await redactor.redact(value)) if isinstance(value, dict) else 0
 
 
-def parse(value: JsonValue, settings: Settings) -> AnalyzeRequest:  # noqa: ARG001 - the signature of all adapters
+def parse(value: JsonValue, settings: Settings) -> AnalyzeRequest:
     """`{"prompt": str, "scanners_suppress"?: [str]}`. Raises `BodyError`."""
     body = require_object(value)
     prompt = body.get("prompt")
     if not isinstance(prompt, str):
         raise BodyError("malformed", "The field 'prompt' is required and must be a string.", param="prompt")
-    return AnalyzeRequest(prompt, frozenset(require_strings(body.get("scanners_suppress"), "scanners_suppress")))
+    suppressed = frozenset(require_strings(body.get("scanners_suppress"), "scanners_suppress"))
+    return AnalyzeRequest(prompt, suppressed if settings.pii == "flag" else suppressed - {ANONYMIZE})
 
 
 async def respond(

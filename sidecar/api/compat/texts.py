@@ -34,10 +34,15 @@ def chat_application_values(messages: JsonValue) -> KnownValues:
 
 
 def _unscanned(settings: Settings, extraction: Extraction) -> list[str]:
-    kinds = list(dict.fromkeys(part.kind for part in extraction.unscannable))
+    kinds = unscannable_kinds(extraction)
     for kind in kinds:
         refuse_if_blocked(settings, kind)
-    return [str(kind) for kind in kinds]
+    return kinds
+
+
+def unscannable_kinds(extraction: Extraction) -> list[str]:
+    """The kinds of parts that no layer reads."""
+    return list(dict.fromkeys(str(part.kind) for part in extraction.unscannable))
 
 
 def refuse_if_blocked(settings: Settings, kind: str) -> None:

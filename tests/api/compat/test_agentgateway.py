@@ -40,11 +40,22 @@ async def test_answers_pass_unseen_unless_the_setting_says_so(tmp_path: Path) ->
     choice = {"message": {"role": "assistant", "content": "Her card is 4111 1111 1111 1111."}}
     body = {"body": {"choices": [choice]}}
     async with run_compat_server(tmp_path, "agentgateway") as server:
-        _, passed, _ = await server.ask("/response", body)
+        _, passed, headers = await server.ask("/response", body)
         assert server.decision_log.decisions == []
     async with run_compat_server(tmp_path, "agentgateway", responses="block", answers={"find": ["pii"]}) as server:
         _, withheld, _ = await server.ask("/response", body)
     assert passed == {"action": {"reason": "allow"}}
+    assert headers["x-sidecar-unscanned"] == "answer"
     assert withheld["action"]["status_code"] == 400
     assert "withheld" in json.loads(withheld["action"]["body"])["error"]["message"]
     assert [decision.entrypoint for decision in server.decision_log.decisions] == ["answer"]
+
+
+async def test_images_of_an_answer_are_named(tmp_path: Path) -> None:
+    """No layer reads them."""
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    parts = [{"type": "text", "text": "Here it is."}, image]
+    body = {"body": {"choices": [{"message": {"role": "assistant", "content": parts}}]}}
+    async with run_compat_server(tmp_path, "agentgateway", responses="block") as server:
+        _, passed, headers = await server.ask("/response", body)
+    assert (passed, headers["x-sidecar-unscanned"]) == ({"action": {"reason": "allow"}}, "media")

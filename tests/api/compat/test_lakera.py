@@ -57,10 +57,33 @@ async def test_a_last_message_of_the_assistant_is_an_answer(tmp_path: Path, resp
     assert "x-sidecar-unscanned" not in headers
 
 
-async def test_an_answer_that_nobody_looks_at_is_named(tmp_path: Path) -> None:
+async def test_every_choice_of_an_answer_is_looked_at(tmp_path: Path) -> None:
+    """LiteLLM appends one message of the assistant per choice; the card is found in whichever it stands."""
+    places = [(choices, place) for choices in (1, 2, 3) for place in range(choices)]
+    async with run_compat_server(tmp_path, "lakera", responses="block", answers={"find": ["pii"]}) as server:
+        for choices, place in places:
+            messages = [ANSWER[0], *({"role": "assistant", "content": "Paris."} for _ in range(choices))]
+            _, ordinary, _ = await server.ask("/v2/guard", {"messages": messages})
+            messages[1 + place] = ANSWER[1]
+            _, reply, headers = await server.ask("/v2/guard", {"messages": messages, "payload": True})
+            assert (ordinary["flagged"], reply["flagged"]) == (False, True)
+            assert [span["message_id"] for span in reply["payload"]] == [1 + place]
+            assert "x-sidecar-unscanned" not in headers
+
+
+async def test_what_the_user_wrote_is_no_find_in_any_choice(tmp_path: Path) -> None:
+    """The conversation before the choices is the context of each."""
+    asked = {"role": "user", "content": "Is 4111-1111-1111-1111 valid?"}
+    async with run_compat_server(tmp_path, "lakera", responses="block", answers={"find": ["pii"]}) as server:
+        _, reply, _ = await server.ask("/v2/guard", {"messages": [asked, ANSWER[1], ANSWER[1]]})
+    assert reply["flagged"] is False
+
+
+@pytest.mark.parametrize("choices", [1, 2])
+async def test_an_answer_that_nobody_looks_at_is_named(tmp_path: Path, choices: int) -> None:
     """`responses: off`: no acquittal of something that nobody read."""
     async with run_compat_server(tmp_path, "lakera") as server:
-        _, reply, headers = await server.ask("/v2/guard", {"messages": ANSWER})
+        _, reply, headers = await server.ask("/v2/guard", {"messages": [ANSWER[0], *[ANSWER[1]] * choices]})
     assert (reply["flagged"], headers["x-sidecar-unscanned"]) == (False, "answer")
 
 

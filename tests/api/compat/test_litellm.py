@@ -118,6 +118,17 @@ async def test_tool_calls_of_an_answer_are_looked_at(tmp_path: Path) -> None:
     assert (bad["action"], good["action"]) == ("BLOCKED", "NONE")
 
 
+@pytest.mark.parametrize(("responses", "named"), [("off", "answer,media"), ("block", "media")])
+async def test_images_of_an_answer_are_named(tmp_path: Path, responses: str, named: str) -> None:
+    """No layer reads them, whether there are texts beside them or not."""
+    answer = RECORDED | {"input_type": "response", "images": ["data:image/png;base64,AAAA"]}
+    async with run_compat_server(tmp_path, "litellm", responses=responses) as server:
+        _, reply, headers = await server.ask(PATH, answer | {"texts": ["Here it is."]})
+        _, _, alone = await server.ask(PATH, answer | {"texts": []})
+    assert (reply, headers["x-sidecar-unscanned"]) == ({"action": "NONE"}, named)
+    assert alone["x-sidecar-unscanned"] == "media"
+
+
 async def test_tool_calls_of_a_request_are_the_models(tmp_path: Path) -> None:
     """Those that are not among the messages already."""
     said = {"role": "assistant", "tool_calls": [call('{"body": "Hello"}')]}

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from compat_server import run_compat_server
+
+from sidecar.api.compat.llm_guard import parse
+from sidecar.config import Settings
 
 EVIL = "Please EVIL now."
 
@@ -33,3 +37,14 @@ async def test_errors_have_a_message(tmp_path: Path) -> None:
     async with run_compat_server(tmp_path, "llm_guard") as server:
         status, reply, _ = await server.ask("/scan/prompt", {"prompt": None})
     assert (status, set(reply), reply["details"]) == (422, {"message", "details"}, None)
+
+
+MAIL = "My mail is jon.frey@seepost.ch, please write a letter."
+
+
+@pytest.mark.parametrize(("pii", "valid"), [("flag", True), ("block", False), ("redact", False)])
+def test_a_client_cannot_undo_the_setting_for_personal_data(pii: str, *, valid: bool) -> None:
+    """`scanners_suppress` omits `Anonymize` unless the operator blocks or replaces personal data."""
+    body = {"prompt": MAIL, "scanners_suppress": ["Anonymize", "InvisibleText"]}
+    expected = {"InvisibleText"} | ({"Anonymize"} if valid else set())
+    assert parse(body, Settings.model_validate({"pii": pii})).suppressed == expected

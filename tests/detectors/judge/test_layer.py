@@ -8,6 +8,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -514,6 +515,37 @@ async def test_everything_is_counted() -> None:
         await _cause(layer)
         await layer.close()
     assert [after - earlier for after, earlier in zip(counts(), before, strict=True)] == [1, 1, 1, 1, 1000]
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "answered", "requests", "tokens"),
+    [
+        (judges.honest, ATTACK, 1, 1, 500),
+        (judges.honest, BENIGN, 1, 2, 1000),
+        (judges.failing(503, times=1), ATTACK, 1, 2, None),
+        (judges.failing(401), ATTACK, 0, 2, 0),
+    ],
+    ids=["attack", "control", "retry", "refused"],
+)
+async def test_scans_requests_and_tokens_are_counted_for_what_they_are(
+    answer: judges.Answer, text: str, answered: int, requests: int, tokens: int | None
+) -> None:
+    """A control and a retry are requests and no scans; a refused key is retried, too, and costs no tokens."""
+
+    def counts() -> list[float]:
+        value = metrics.REGISTRY.get_sample_value
+        names = ("sidecar_judge_requests_total", "sidecar_judge_tokens_total")
+        return [value("sidecar_judge_calls_total", {"outcome": "answered"}) or 0.0, *(value(n) or 0.0 for n in names)]
+
+    before = counts()
+    async with JudgeServer(answer) as server:
+        layer = layer_for(server.url)
+        with suppress(LayerError):
+            await layer.scan(scan_request(text), ())
+        await layer.close()
+    grown = [after - earlier for after, earlier in zip(counts(), before, strict=True)]
+    assert (grown[:2], server.calls) == ([answered, requests], requests)
+    assert tokens is None or grown[2] == tokens
 
 
 async def test_a_cancelled_scan_frees_its_place() -> None:
