@@ -33,7 +33,7 @@ async def for_each(
     Each of the workers ends at the first result for which `enough` is true.
     """
     waiting, results = iter(enumerate(items)), dict[int, Result]()
-    with _progress() as bar:
+    with progress() as bar:
         task = bar.add_task(title, total=len(items))
 
         async def work() -> None:
@@ -47,7 +47,7 @@ async def for_each(
     return [results[index] for index in sorted(results)]
 
 
-def _progress() -> Progress:
+def progress() -> Progress:
     """A progress bar on standard error, so that standard output stays clean for pipes."""
     return Progress(
         TextColumn("{task.description}"),

@@ -20,6 +20,8 @@ _NUMBERS = re.compile(
 _ADDRESSES = re.compile(
     r"(?i)00005e0053[0-9a-f]{2}|001a2b3c4d5e|001122334455|aabbccddeeff|0123456789ab|deadbeef[0-9a-f]{4}"
 )
+_NUMBER = re.compile(r"\+?\(?\d.*\d", re.DOTALL)
+"""The number in a finding, which may have the words around it that told what it is."""
 _SEPARATORS = re.compile(r"[\s().:/-]")
 LONGEST = 40
 """Characters of a telephone number or MAC address with all that may stand between its digits."""
@@ -29,5 +31,9 @@ def is_public(value: str) -> bool:
     """Whether a value is nobody's."""
     if _NAMES.search(value):
         return True
-    compact = _SEPARATORS.sub("", value[:LONGEST])
-    return len(value) <= LONGEST and bool(_NUMBERS.fullmatch(compact) or _ADDRESSES.fullmatch(compact))
+    number = _NUMBER.search(value)
+    return bool((number and _is_of(_NUMBERS, number.group())) or _is_of(_ADDRESSES, value))
+
+
+def _is_of(known: re.Pattern[str], value: str) -> bool:
+    return len(value) <= LONGEST and known.fullmatch(_SEPARATORS.sub("", value)) is not None

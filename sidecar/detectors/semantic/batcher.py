@@ -4,12 +4,12 @@ A request is scored in steps of some milliseconds: all windows by the first stag
 the second, the most suspicious first, within a budget. No window exits early where a `fallback` rule has a hit. A
 window of a longer text that the second stage takes for an attack is scored again with two other borders, and the two
 highest scores are averaged: a score that is an artifact of a border falls, and an attack remains one wherever it
-stands. The paragraphs of a window that is not clearly harmless are scored alone, too, and but for users' texts their
-lines. Clients share the time of the thread, and the requests of a client take turns, mostly new ones first, so a short
-prompt waits neither for a long document nor for another client. A text is read in chunks and its windows are created
-one by one: only the windows pending for the second stage are held. A request is answered after its last window, or
-after one that reaches the threshold of its caller. A request whose caller has left is dropped; its scores stay cached
-for a retry.
+stands. Of a text of a few pages the paragraphs of a window that is not clearly harmless are scored alone, too, and but
+for users' texts their lines. Clients share the time of the thread, and the requests of a client take turns, mostly new
+ones first, so a short prompt waits neither for a long document nor for another client. A text is read in chunks and
+its windows are created one by one: only the windows pending for the second stage are held. A request is answered after
+its last window, or after one that reaches the threshold of its caller. A request whose caller has left is dropped; its
+scores stay cached for a retry.
 
 Invariants: only the worker thread touches a job after it is queued; every job is answered exactly once, unless its
 caller has left; and at most `budget` windows of a job are pending, always the most suspicious ones.
@@ -45,6 +45,8 @@ USER = 0
 """The channel of users."""
 PARTS_FROM = (0.05, 0.05, 0.8)
 """Probability by channel from which the parts of a window are scored alone. An application's own are orders."""
+MAX_WITH_PARTS = 8_192
+"""Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 _COMMON_ENCODINGS = frozenset({"url", "leet"})
@@ -292,7 +294,8 @@ class Batcher:
             if self._keep(job, source, window, score):
                 return
             yield
-            if self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
+            is_short = len(job.texts[source.text].text) <= MAX_WITH_PARTS
+            if is_short and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return

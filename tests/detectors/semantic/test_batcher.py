@@ -14,7 +14,7 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Array, Calibration, ModelArtifact
-from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ChannelText
+from sidecar.detectors.semantic.batcher import MAX_WITH_PARTS, Batcher, BatchResult, ChannelText
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import WindowSpec
@@ -342,6 +342,14 @@ async def test_a_paragraph_is_scored_alone(make: Make, channel: int, offset: flo
     assert result.window_counts == (len(result.scored),)
     assert text[slice(*worst.source.locate(worst.start, worst.end))] == ORDER
     assert encoder.read.count([6]) == 1
+
+
+async def test_long_documents_have_no_parts(make: Make) -> None:
+    """One of hundreds of paragraphs always looks like an order."""
+    text = "\n\n".join([prose(20), ORDER, *[prose(20)] * 30])
+    result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, 1)])
+    assert len(text) > MAX_WITH_PARTS
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(0.0)
 
 
 async def test_the_applications_orders_are_no_parts(make: Make) -> None:
