@@ -35,14 +35,15 @@ _TERMINAL_CODE, _CODE_SIGN = re2.compile(r"\x{1b}\[[0-9;]*[A-Za-z]"), "\x1b"
 """They differ from letter to letter: all are taken as one sign."""
 _PUNCTUATION = frozenset(".,;:!?'")
 _EMPHASIS = r"(?:\*{1,3}|`{1,2}|~~|__)"
+_INLINE = r"</?(?i:b|i|u|s|em|strong|span|font|wbr|a|mark|small|big|sub|sup|code|ins|del|tt|x)(?:\s[^<>\n]{0,60})?/?>"
 _TAG = (
-    r"(?:</?(?i:b|i|u|s|em|strong|span|font|wbr|a|mark|small|big|sub|sup|code|ins|del|tt|x)(?:\s[^<>\n]{0,60})?/?>"
+    rf"(?:{_INLINE}"
     r"|<!--[^<>\n]*-->|&(?i:shy|zwj|zwnj|zerowidthspace|nobreak|#[0-9]+|#x[0-9a-f]+);"
     rf"|\{{\}}|\[/?[a-z]{{1,4}}\]|\x{{1b}}\[[0-9;]{{0,9}}m|<!\[CDATA\[|\]\]>|{_EMPHASIS})"
 )
 _SIGN = r"[~/^|\\+•·=#%•:;,\x{2010}-\x{2027}]"
-_BROKEN_WORD = rf"{_TAG}*{_LETTER}+(?:(?:{_TAG}+{_LETTER}+)+{_TAG}*|{_TAG}{{2,}})"
-"""With what surrounds it; the short words of such a text have their codes behind them."""
+_BROKEN_WORD = rf"{_TAG}*{_LETTER}+(?:(?:{_TAG}+{_LETTER}+)+{_TAG}*|(?:{_INLINE}){{2,}}|`{{3}})"
+"""With what surrounds it; the short words of such a text have empty elements or code signs behind them."""
 _SIGN_WORD = rf"{_LETTER}{{1,3}}(?:{_SIGN}{_LETTER}{{1,3}})+"
 _BETWEEN_WORDS = rf"[\s.,;:!?]{{1,3}}(?:{_LETTER}+[\s.,;:!?]{{1,3}}){{0,2}}"
 _TAGS = re2.compile(_TAG)
