@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PIP = """#!/bin/sh
 case "$*" in
 *" show "*) exit 1 ;;
-*"-r requirements.lock"*) echo "WARNING: noise"; echo "Collecting anyio"; exit {code} ;;
+*"-r requirements.lock"*) echo "WARNING: noise"; echo "Collecting anyio"; sleep 4; exit {code} ;;
 *) echo "pip $*" ;;
 esac
 """
