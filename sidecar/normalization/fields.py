@@ -22,6 +22,7 @@ _LITERAL = re.compile(
 )
 """A key of JSON, which is not read, or a literal."""
 _ESCAPED = re.compile(r"\\(.)")
+_BLANK_ESCAPES = "nrtfv"
 _BETWEEN_LITERALS = re.compile(r"[\s\w,;:=+.&|(){}\[\]\"'$@-]{0,60}")
 _ENTITY = re.compile(r"&#?\w{1,9};")
 _SYMBOL = r"\u2190-\u2bff\U0001f000-\U0001faff"
@@ -56,13 +57,18 @@ def _literals(text: str) -> Iterator[Replacement]:
 
 
 def _joined_literals(run: list[re.Match[str]]) -> Iterator[Replacement]:
-    pieces = [_ESCAPED.sub(r"\1", literal.group(1) or literal.group(2) or "") for literal in run]
+    pieces = [_ESCAPED.sub(_unescaped, literal.group(1) or literal.group(2) or "") for literal in run]
     if len(run) < MIN_LITERALS or sum(map(len, pieces)) > MAX_PIECE * len(pieces):
         return
     for joined in ("".join(pieces), " ".join(pieces)):
         if _is_sentence(joined):
             yield Replacement(run[0].start(), run[-1].end(), joined)
             return
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    """What an escape in a literal stands for: white space, or the sign behind the backslash."""
+    return " " if escape.group(1) in _BLANK_ESCAPES else escape.group(1)
 
 
 def _cells(text: str) -> Iterator[Replacement]:

@@ -63,3 +63,10 @@ def test_a_sentence_is_read_alone() -> None:
     quoted = spread(NormalizedText(json.dumps({f"w{at}": word for at, word in enumerate(['show "all"', *WORDS[1:]])})))
     assert quoted is not None
     assert quoted.text.startswith('show "all" all the')
+
+
+def test_an_escaped_line_break_is_a_blank() -> None:
+    """Words on both sides of it stay words."""
+    view = spread(NormalizedText(json.dumps({f"w{at}": f"{word}\n" for at, word in enumerate(WORDS)})))
+    assert view is not None
+    assert view.text.split() == WORDS
