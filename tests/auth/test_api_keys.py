@@ -522,7 +522,8 @@ async def test_a_request_does_not_wait_for_the_look_up_that_it_starts(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a store that does not answer, a key that is due is still authenticated at once."""
-    ring, answering = KeyRing(store, Auth(cache=600.0)), asyncio.Event()
+    ring, answering = KeyRing(store, Auth()), asyncio.Event()
+    monkeypatch.setattr(ring, "_cache_seconds", 600.0)  # more than a setting may, so that no load ends it
     key, value = await ring.create("a")
     await ring.authenticate(value)
     ((hashed, (found, _)),) = ring._valid.items()
