@@ -28,10 +28,17 @@ _ACCOUNT = re.compile(
 
 _CODE = re.compile(r"[\w)\]]\s*[(|=]|\s-{1,2}\w")
 """A call, a pipe, an assignment or an option."""
-_SELECT = re.compile(r"(?i)\s*(?:select|with|show|explain|describe)\s")
-_CHANGES = re.compile(
-    r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|grant|revoke|into|copy|call|exec\w*|merge)\b"
+_SQL_ARGUMENT = re.compile(r"(?i)^(?:.*_)?(?:sql|query|statement)$")
+_SELECT = re.compile(
+    r"(?i)\s*(?:(?:select|show|explain|describe)\s"
+    r"|with\s+(?:recursive\s+)?\w+\s*(?:\([\w\s,]*\)\s*)?as\s*(?:(?:not\s+)?materialized\s*)?\()[^;]*;?\s*$"
 )
+"""One statement that reads."""
+_CHANGES = re.compile(
+    r"(?i)\b(?:insert|update|delete|drop|alter|create|truncate|grant|revoke|into|copy|call|exec\w*|merge"
+    r"|set|vacuum|attach|pragma|load|do)\b|\b(?:pg|lo|xp|sp|sys|utl|dbms)_\w+|\b(?:dblink|load_extension|load_file)\b"
+)
+"""Words and functions by which a statement does more than read."""
 
 
 class ToolClass(StrEnum):
@@ -107,9 +114,11 @@ def _http(call: ToolCall, kind: ToolKind) -> ToolKind:
 
 
 def _is_query(call: ToolCall) -> bool:
-    """Whether all code in the arguments is SQL that only reads."""
-    code = [value for name, value in leaves(call.arguments) if CODE_ARGUMENTS.match(name)]
-    return bool(code) and all(_SELECT.match(text) and not _CHANGES.search(text) for text in code)
+    """Whether all code in the arguments is SQL that only reads; other code may begin with the same words."""
+    code = [(name, value) for name, value in leaves(call.arguments) if CODE_ARGUMENTS.match(name)]
+    return bool(code) and all(
+        _SQL_ARGUMENT.match(name) and _SELECT.match(text) and not _CHANGES.search(text) for name, text in code
+    )
 
 
 def _reaches(name: str, value: str) -> bool:

@@ -85,12 +85,13 @@ class ResponseDetector:
         """Findings of the configured kinds whose value is not known already."""
         for finding in findings:
             text = texts[int(finding.path)][0]
-            kind = "secrets" if kind_of(finding.rule) == "SECRET" else "pii"
+            data = kind_of(finding.rule)
+            kind = "secrets" if data == "SECRET" else "pii"
             if not finding.decides or kind not in self._kinds:
                 continue
             known = self._users if kind == "secrets" else self._request
             values = [text[start:end] for start, end, _ in spans(text, [finding])]
-            if not any(is_public(value) or value in known for value in values):
+            if not any(is_public(value, data) or value in known for value in values):
                 yield finding
 
     async def _leak_findings(self, texts: Sequence[Text]) -> list[Finding]:
