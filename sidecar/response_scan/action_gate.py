@@ -53,9 +53,12 @@ class ActionGate:
         """Judge what is unfinished and release the rest."""
         if calls := self._calls.finish():
             await self._judge_calls(calls)
+        await self._end_texts()
+        return self._release()
+
+    async def _end_texts(self) -> None:
         while self._texts:
             await self._end_oldest()
-        return self._release()
 
     async def _add(self, event: Event) -> list[Event]:
         self._queue.append(event)
@@ -66,6 +69,8 @@ class ActionGate:
         for piece in event.pieces:
             if self._judge_text and not piece.json:
                 await self._add_text(self._judge_text, piece.channel or piece.path, piece.text, whole=not piece.channel)
+        if event.last:
+            await self._end_texts()
         if not (self._calls.is_open or self._open_links) or event.last:
             self._open_bytes = 0
             return self._release()

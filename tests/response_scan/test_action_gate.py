@@ -96,6 +96,22 @@ async def test_a_link_at_the_end_is_judged_at_the_end() -> None:
     assert judged.texts == ["See https://x.example/a"]
 
 
+@pytest.mark.parametrize("text", ["See https://x.example/a", "ht", "https:/"])
+async def test_a_link_that_the_stream_ends_with_is_judged_before_the_last_event(text: str) -> None:
+    """The last event is not released before the judgement, which may withhold it."""
+
+    class Withheld(Exception):
+        pass
+
+    async def judge(_text: str, _path: str) -> None:
+        raise Withheld
+
+    gate = ActionGate(Judged().judge_calls, judge, hold=True, max_bytes=100_000)
+    assert await released(gate, [said(text)]) == [0]
+    with pytest.raises(Withheld):
+        await gate.pass_on([parse_event(b"data: [DONE]\n\n")])
+
+
 async def test_ordinary_words_are_not_held() -> None:
     """No link, no call."""
     stream = [said(text) for text in ("The weather ", "is fine, ", "and the sea ", "is 21 degrees.")]
