@@ -12,21 +12,26 @@ from aiohttp import web
 from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.extraction.shadowed_tools import shadows
-from sidecar.storage import MAX_NAME, Pin, Role
+from sidecar.storage import MAX_NAME, Pin, Role, state_of
 
 PAGE = 100
 MAX_OFFSET = 100_000
+STATE_CHARS = 64
 LISTINGS = ("all", "drift")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server with its numbers of tools, of changed ones, and of names that another server uses, too."""
+    """A server with its numbers of tools, of changed ones, and of names that another server uses, too.
+
+    `state`: of its definitions, as `state_of` has it.
+    """
 
     name: str
     tools: int
     drifted: int
     shadowed: int
+    state: str
 
 
 class Catalogues:
@@ -54,6 +59,7 @@ class Catalogues:
             servers=servers(pins, namesakes),
             pins=listed[offset : offset + PAGE],
             others=namesakes,
+            state_of=state_of,
             total=len(listed),
             first=offset + 1,
             chosen=selection,
@@ -63,11 +69,12 @@ class Catalogues:
         )
 
     async def accept(self, visit: Visit) -> web.Response:
-        """Pin the latest definitions of a server, or of one of its tools."""
+        """Pin the definitions of a server, or of one of its tools, if they are still those of the page."""
         server, tool = _server(visit), visit.form.text("tool", MAX_NAME) or None
-        number = await visit.store.pins.accept(server, tool, datetime.now(UTC))
+        seen = visit.form.text("seen", STATE_CHARS)
+        number = await visit.store.pins.accept(server, tool, datetime.now(UTC), seen=seen)
         if not number:
-            raise refused(404, "There is no such change to accept; somebody may have done it already.")
+            raise refused(409, "Nothing was accepted: what the server says has changed since, or was accepted already.")
         await visit.note("mcp_pins_accepted", server, f"{tool or 'all tools'}: {number} changed")
         return to("/mcp", "accepted")
 
@@ -92,6 +99,7 @@ def servers(pins: Sequence[Pin], namesakes: Mapping[tuple[str, str], Sequence[st
             tools=sum(pin.latest is not None for pin in server_pins),
             drifted=sum(pin.drift is not None for pin in server_pins),
             shadowed=sum((pin.server, pin.tool) in namesakes for pin in server_pins),
+            state=state_of(server_pins),
         )
         for name, server_pins in by_name.items()
     ]

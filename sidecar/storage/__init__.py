@@ -19,7 +19,7 @@ from sidecar.storage.exceptions import Exceptions, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
-from sidecar.storage.pins import Pin, Pins
+from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
@@ -62,6 +62,7 @@ __all__ = [
     "Store",
     "Totals",
     "export",
+    "state_of",
     "storable",
     "valid_name",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
@@ -29,6 +31,12 @@ class Pin:
         if self.digest == self.latest:
             return None
         return "added" if self.digest is None else "removed" if self.latest is None else "changed"
+
+
+def state_of(pins: Iterable[Pin]) -> str:
+    """A digest of the latest definitions of these tools, by which a later change is noticed."""
+    latest = sorted((pin.server, pin.tool, pin.latest or "") for pin in pins)
+    return hashlib.sha256(json.dumps(latest).encode()).hexdigest()
 
 
 class Pins:
@@ -62,13 +70,19 @@ class Pins:
         async with self._database.write() as connection:
             await connection.execute(statement, rows)
 
-    async def accept(self, server: str, tool: str | None, at: datetime) -> int:
-        """Pin the latest definitions of a server, or of one of its tools; returns how many changed."""
+    async def accept(self, server: str, tool: str | None, at: datetime, *, seen: str | None = None) -> int:
+        """Pin the latest definitions of a server, or of one of its tools; returns how many changed.
+
+        `seen`: their `state_of` when they were looked at; if they have changed since, none is pinned.
+        """
         rows = table.c.server == server if tool is None else (table.c.server == server) & (table.c.tool == tool)
         removal = delete(table).where(rows, table.c.latest.is_(None))
         drifted = table.c.digest.is_(None) | (table.c.digest != table.c.latest)
         pin = update(table).where(rows, drifted).values(digest=table.c.latest, pinned_at=at, changed_at=None)
         async with self._database.write() as connection:
+            found = await connection.execute(select(table).where(rows).with_for_update())
+            if seen is not None and seen != state_of(Pin(**row) for row in found.mappings()):
+                return 0
             return (await connection.execute(removal)).rowcount + (await connection.execute(pin)).rowcount
 
     async def forget(self, server: str) -> int:

@@ -6,7 +6,7 @@ from dashboard import NOW, DashboardSite
 
 from sidecar.dashboard.catalogues import PAGE, Server, servers
 from sidecar.extraction.shadowed_tools import shadows
-from sidecar.storage import Pin
+from sidecar.storage import Pin, state_of
 
 HOSTILE = "<script>alert(1)</script>\u202e"
 PINS = [
@@ -20,7 +20,10 @@ PINS = [
 
 def test_servers_are_counted_those_with_changes_first() -> None:
     """Tools that are listed today, changes, and names that another server has."""
-    assert servers(PINS, shadows(PINS)) == [Server("mail", 3, 2, 1), Server("notes", 1, 1, 1)]
+    assert servers(PINS, shadows(PINS)) == [
+        Server("mail", 3, 2, 1, state_of(PINS[:3])),
+        Server("notes", 1, 1, 1, state_of(PINS[3:])),
+    ]
     assert servers([], {}) == []
 
 
@@ -44,12 +47,12 @@ async def test_the_page_shows_tools_and_drift(site: DashboardSite) -> None:
 async def test_drift_is_accepted_and_servers_are_forgotten(site: DashboardSite) -> None:
     """By admins alone, one tool or a whole server, noted in the audit trail; what is not there is said."""
     await site.store.pins.add(PINS)
-    one = {"server": "mail", "tool": "wipe"}
+    one = {"server": "mail", "tool": "wipe", "seen": state_of([PINS[2]])}
     assert (await site.vic.post("/mcp/accept", one, page="/account")).status == 403
     assert (await site.ada.post("/mcp/accept", one, page="/mcp")).location == "/mcp?done=accepted"
     assert {pin.tool for pin in await site.store.pins.query("mail") if pin.drift} == {"send_mail"}
-    assert (await site.ada.post("/mcp/accept", one, page="/mcp")).status == 404
-    await site.ada.post("/mcp/accept", {"server": "mail"}, page="/mcp")
+    assert (await site.ada.post("/mcp/accept", one | {"tool": "no"}, page="/mcp")).status == 409
+    await site.ada.post("/mcp/accept", {"server": "mail", "seen": state_of(PINS[:3])}, page="/mcp")
     assert not any(pin.drift for pin in await site.store.pins.query("mail"))
     assert (await site.ada.post("/mcp/forget", {"server": "notes"}, page="/mcp")).location == "/mcp?done=forgotten"
     assert await site.store.pins.query("notes") == []
@@ -58,6 +61,17 @@ async def test_drift_is_accepted_and_servers_are_forgotten(site: DashboardSite) 
     noted = [(event.action, event.target) for event in await site.store.audit.query(action="mcp_pins_accepted")]
     assert noted == [("mcp_pins_accepted", "mail")] * 2
     assert [event.detail for event in await site.store.audit.query(action="mcp_pins_forgotten")] == ["2 tools"]
+
+
+async def test_what_changed_after_the_page_was_made_is_not_accepted(site: DashboardSite) -> None:
+    """A tool or a whole server: what was read is what is pinned, and without it nothing is."""
+    await site.store.pins.add(PINS)
+    await site.store.pins.see("mail", {"send_mail": "9" * 64}, NOW)
+    for form in ({"tool": "send_mail", "seen": state_of([PINS[0]])}, {"seen": state_of(PINS[:3])}, {}):
+        page = await site.ada.post("/mcp/accept", {"server": "mail"} | form, page="/mcp")
+        assert page.status == 409
+        assert "has changed since" in page.text
+    assert len([pin for pin in await site.store.pins.query("mail") if pin.drift]) == 2
 
 
 async def test_many_tools_come_page_by_page(site: DashboardSite) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sidecar.storage import Pin, Store
+from sidecar.storage import Pin, Store, state_of
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 PINS = [Pin("notes", "add", "a1", "a1", NOW), Pin("notes", "find", "f1", "f1", NOW)]
@@ -50,6 +50,16 @@ async def test_accepting_pins_the_latest_definitions(store: Store) -> None:
         ("drop", "d1", None),
     ]
     assert await store.pins.accept("mail", None, NOW) == 0
+
+
+async def test_a_change_after_the_look_is_not_accepted(store: Store) -> None:
+    """Only the state that was seen is pinned."""
+    await store.pins.add(PINS)
+    await store.pins.see("notes", {"add": "a2"}, NOW)
+    seen = state_of(await store.pins.query("notes"))
+    await store.pins.see("notes", {"add": "a3"}, NOW)
+    assert await store.pins.accept("notes", None, NOW, seen=seen) == 0
+    assert await store.pins.accept("notes", None, NOW, seen=state_of(await store.pins.query("notes"))) == 1
 
 
 async def test_forgetting_a_server_deletes_its_pins(store: Store) -> None:
