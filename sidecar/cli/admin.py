@@ -5,8 +5,8 @@ Passwords are never arguments: creating or resetting an account prints a one-tim
 
 from __future__ import annotations
 
-import getpass
 import os
+import pwd
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
@@ -62,10 +62,10 @@ async def note(store: Store, action: str, target: str, detail: str = "") -> None
 
 
 def _user() -> str:
-    """A container's user may have no name."""
+    """The user of the process, whatever the environment says; a container's may have no name."""
     try:
-        return f"user {getpass.getuser()}"
-    except (OSError, KeyError):
+        return f"user {pwd.getpwuid(os.getuid()).pw_name}"
+    except KeyError:
         return f"user {os.getuid()}"
 
 

@@ -148,7 +148,12 @@ class DecisionLog:
         """What `log.client` stores: nothing, a short digest under the log's secret, or the address."""
         if self._log_settings.client == "none" or not address:
             return None
-        return address if self._log_settings.client == "address" else self.digest(address)[:CLIENT_CHARS]
+        return address if self._log_settings.client == "address" else self._client_digest(address)
+
+    def _client_digest(self, address: str) -> str:
+        """Under a key of its own: a prompt that is an address has another digest."""
+        key = hmac.digest(self._secret.value, b"client", "sha256")
+        return f"{self._secret.generation}.{hmac.digest(key, address.encode(), 'sha256').hex()}"[:CLIENT_CHARS]
 
     async def _write_when_due(self) -> None:
         try:

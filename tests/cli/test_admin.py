@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import csv
-import getpass
 import json
+import os
+import pwd
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -47,7 +48,7 @@ async def test_an_account_is_made_by_a_link(site: DashboardSite, tmp_path: Path)
     assert account
     assert account.role is Role.VIEWER
     event = (await site.store.audit.query(action="user_invited", actor="command line"))[0]
-    assert (event.target, event.address) == ("ops", f"user {getpass.getuser()}")
+    assert (event.target, event.address) == ("ops", f"user {pwd.getpwuid(os.getuid()).pw_name}")
 
 
 async def test_a_password_is_reset_by_a_link(site: DashboardSite, tmp_path: Path) -> None:

@@ -159,6 +159,14 @@ async def test_text_is_stored_as_configured_and_only_in_the_table(
     await store.close()
 
 
+async def test_a_prompt_that_is_an_address_has_another_digest_than_the_client(store: Store) -> None:
+    """So nobody who may send prompts can look up which rows are of an address."""
+    decision_log = await running_log(store, client="digest")
+    client = decision_log.client_for_log("203.0.113.9")
+    assert client is not None
+    assert not decision_log.digest("203.0.113.9").startswith(client)
+
+
 @pytest.mark.parametrize("setting", ["none", "digest", "address"])
 async def test_the_client_is_named_as_configured(store: Store, capfd: pytest.CaptureFixture[str], setting: str) -> None:
     """Not at all by default; as a digest that tells clients apart; or by its address, in row and line alike."""
