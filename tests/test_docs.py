@@ -31,7 +31,8 @@ from sidecar.detectors.rules.layer import RulesLayer
 from tools import reference
 
 OTHERS = "http://127.0.0.1:8080"
-LANGUAGES = {"python", "sh", "json", "yaml", "toml", "text"}
+LANGUAGES = {"python", "sh", "json", "yaml", "toml", "text", "sql"}
+"""SQL is run in storage/test_migration.py."""
 PROGRAMS = ("sidecar", "make", "python", "pip", "curl", "docker", "kubectl", "export", "SIDECAR_")
 COMMAND = re.compile(r"`(?:[a-z].* -- )?((?:sidecar|make|python -m) [^`\n]*)`")
 

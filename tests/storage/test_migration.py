@@ -16,6 +16,7 @@ from sidecar.storage import ApiKey, Store
 from sidecar.storage.migration import migrate
 from sidecar.storage.schema import metadata
 
+ROOT = Path(__file__).parent.parent.parent
 OPEN = """
 import asyncio, sys
 from sidecar.storage import ApiKey, Store
@@ -93,6 +94,20 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     assert await second.disagreements.count() == {}
     assert [key.former_ids for key in await second.keys.list()] == [(), ("k1111111",)]
     await second.close()
+
+
+async def test_an_index_made_before_the_upgrade_is_kept(store: Store) -> None:
+    """By the statement of docs/kubernetes.md, which makes the index that the migration would."""
+    guide = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
+    statement = guide.partition("```sql\n")[2].partition("```")[0].replace("CONCURRENTLY ", "")  # not in a transaction
+    async with store._database.write() as connection:
+        expected = await connection.run_sync(described)
+        await connection.execute(text("DROP INDEX decisions_flagged"))
+        await connection.execute(text("ALTER TABLE decisions DROP COLUMN request"))
+        await connection.execute(text(statement))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
+        await connection.run_sync(migrate, "test")
+        assert await connection.run_sync(described) == expected
 
 
 @pytest.mark.parametrize("times", [2])

@@ -22,7 +22,14 @@ FLAGGED = sa.text("threats <> '' OR action <> 'allow' OR failure IS NOT NULL OR 
 def upgrade() -> None:
     """Add column and index; empty the totals, and note their first hour."""
     op.add_column("decisions", sa.Column("request", sa.JSON()))
-    op.create_index("decisions_flagged", "decisions", COLUMNS, sqlite_where=FLAGGED, postgresql_where=FLAGGED)
+    op.create_index(
+        "decisions_flagged",
+        "decisions",
+        COLUMNS,
+        sqlite_where=FLAGGED,
+        postgresql_where=FLAGGED,
+        if_not_exists=True,  # docs/kubernetes.md: made before the upgrade where the table is large
+    )
     first = int(time.time()) // HOUR + HOURS_UNTIL_TOTALS
     op.execute("DELETE FROM hourly")
     op.execute(f"INSERT INTO hourly VALUES ('first', {first}, '', 0, 0, 0, 0, 0)")  # noqa: S608 - a number
