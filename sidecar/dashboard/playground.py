@@ -95,11 +95,11 @@ class Playground:
         return await self._page(visit, entered, key, results=results)
 
     async def _results(self, kind: str, entered: Entered, key: ApiKey | None) -> ScanResults:
-        turns: list[Any] = []
+        body: dict[str, Any] = {}
         if kind == "conversation":
-            turns = await asyncio.to_thread(inputs.messages, entered.prompt)
+            body = await asyncio.to_thread(inputs.conversation, entered.prompt)
             settings = self._status().settings
-            request = await asyncio.to_thread(inputs.chat_request, settings, turns, entered.system)
+            request = await asyncio.to_thread(inputs.chat_request, settings, body, entered.system)
         else:
             request = inputs.prompt_request(entered.prompt, entered.system)
         verdict = await self._scan(request, key)
@@ -107,9 +107,9 @@ class Playground:
         text = entered.prompt
         return ScanResults(
             verdict,
-            [] if turns else pieces(text, spans(verdict.findings)),
-            await asyncio.to_thread(_turns, request, verdict, turns) if turns else [],
-            await asyncio.to_thread(_views, text, view_names) if view_names and not turns else [],
+            [] if body else pieces(text, spans(verdict.findings)),
+            await asyncio.to_thread(_turns, request, verdict, body) if body else [],
+            await asyncio.to_thread(_views, text, view_names) if view_names and not body else [],
         )
 
     async def _scan(self, request: ScanRequest, key: ApiKey | None) -> Verdict:
@@ -154,7 +154,7 @@ class Playground:
             route = "prompt/batch"
             body = json.dumps([{"prompt": text, **system} for text in inputs.batch(entered.prompt)])
         elif entered.kind == "conversation":
-            route, body = "chat/scan", json.dumps({"messages": inputs.messages(entered.prompt), **system})
+            route, body = "chat/scan", json.dumps(_chat(inputs.conversation(entered.prompt)) | system)
         if len(body) > LONGEST_CURL:
             return None
         listen = self._status().settings.listen
@@ -174,11 +174,17 @@ async def _key(visit: Visit, key_id: str) -> ApiKey | None:
     return row[0]
 
 
-def _turns(request: ScanRequest, verdict: Verdict, turns: Sequence[Any]) -> list[Part]:
+def _chat(body: dict[str, Any]) -> dict[str, Any]:
+    """What `chat/scan` reads of a request; the text of Anthropic's `system` becomes the system prompt."""
+    chat = {name: body[name] for name in ("messages", "tools", "model") if name in body}
+    return chat | ({"system_prompt": body["system"]} if isinstance(body.get("system"), str) else {})
+
+
+def _turns(request: ScanRequest, verdict: Verdict, body: dict[str, Any]) -> list[Part]:
     """The texts of a conversation with their findings."""
     segments = [segment for segment in request.segments if not segment.joined]
     texts = [segment.text for segment in segments]
-    listed = outline(segments, verdict, request.tools or tool_names({"messages": list(turns)}), texts)
+    listed = outline(segments, verdict, request.tools or tool_names(body), texts)
     return parts(listed, finding_rows(verdict.findings), "\n".join(texts))
 
 

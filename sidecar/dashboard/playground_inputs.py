@@ -80,8 +80,8 @@ def batch(text: str) -> list[str]:
     return texts
 
 
-def messages(text: str) -> list[Any]:
-    """The messages of a conversation, written as JSON or as lines such as `user: Hello`. Raises `RequestError`."""
+def conversation(text: str) -> dict[str, Any]:
+    """The body of a chat completion: pasted, or made of lines such as `user: Hello`. Raises `RequestError`."""
     if text.lstrip().startswith(("{", "[")):
         return _from_json(text)
     begin, *turns = _TURN.split(text.strip())
@@ -91,20 +91,22 @@ def messages(text: str) -> list[Any]:
             "Write `user: ...`, `tool: ...` and so on, each turn on a line of its own; or paste a list of messages.",
             param="prompt",
         )
-    return [{"role": role, "content": content.strip()} for role, content in zip(turns[::2], turns[1::2], strict=True)]
+    pairs = zip(turns[::2], turns[1::2], strict=True)
+    return {"messages": [{"role": role, "content": content.strip()} for role, content in pairs]}
 
 
-def _from_json(text: str) -> list[Any]:
+def _from_json(text: str) -> dict[str, Any]:
     try:
         document = json_body.parse(text.encode("utf-8", "replace"), depth=MAX_DEPTH)
     except RequestError as error:
         raise refused(400, error.detail, param="prompt") from None
     except MemoryError:
         raise refused(400, "This JSON is too large or too deep.", param="prompt") from None
-    turns = document.get("messages") if isinstance(document, dict) else document
+    body = document if isinstance(document, dict) else {"messages": document}
+    turns = body.get("messages")
     if not isinstance(turns, list) or not all(isinstance(message, dict) for message in turns):
         raise refused(400, "A list of messages was expected, or a body that has one.", param="prompt")
-    return turns
+    return body
 
 
 def prompt_request(text: str, system: str) -> ScanRequest:
@@ -112,11 +114,14 @@ def prompt_request(text: str, system: str) -> ScanRequest:
     return ScanRequest((Segment(text),), system or None)
 
 
-def chat_request(settings: Settings, turns: list[Any], system: str) -> ScanRequest:
-    """The request of a conversation, as the inline proxy would read it. Raises `RequestError`."""
-    body: json_body.JsonValue = {"messages": turns}
+def chat_request(settings: Settings, body: dict[str, Any], system: str) -> ScanRequest:
+    """The request of a conversation, as the inline proxy would read it. Raises `RequestError`.
+
+    `body`: of a chat completion, or with `system` of Anthropic's Messages.
+    """
+    operation, dialect = ("/messages", "anthropic") if "system" in body else ("/chat/completions", "openai")
     try:
-        request = select(settings, extract(body, "/chat/completions", "openai"), (), body).request
+        request = select(settings, extract(body, operation, dialect), (), body).request
     except RequestError as error:
         raise refused(400, error.detail, param="prompt") from None
     if not request.segments:
