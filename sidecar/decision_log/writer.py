@@ -64,6 +64,7 @@ class DecisionLog:
         self._log_settings = log
         self._secret = Secret.new(0, datetime.now(UTC))
         self._queue: deque[DecisionRow] = deque()
+        self._due = 0  # rows of the queue that are being written
         self._batch_ready = asyncio.Event()
         self._failing = False
         self._reason = ""
@@ -95,7 +96,8 @@ class DecisionLog:
         await self._background.close()
         try:
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                await self._write()
+                while self._queue and await self._write():
+                    pass
         except TimeoutError:
             _log.warning("log_close_timeout")
         metrics.LOG_DROPPED.inc(len(self._queue))
@@ -119,7 +121,7 @@ class DecisionLog:
             metrics.LOG_DROPPED.inc()
             return
         self._queue.append(row)
-        if len(self._queue) >= self._settings.batch:
+        if len(self._queue) - self._due >= self._settings.batch:
             self._batch_ready.set()
 
     async def fullness(self) -> float:
@@ -166,9 +168,13 @@ class DecisionLog:
             await asyncio.sleep(RETRY_PAUSE)
 
     async def _write(self) -> bool:
-        """Write batch after batch. A row leaves the queue once it is written, not before."""
-        while self._queue and self._store is not None:
-            size = min(self._settings.batch, len(self._queue))
+        """Write the rows that wait now, batch after batch. A row leaves the queue once it is written, not before.
+
+        Those that come meanwhile wait for the next time, so that steady traffic is not written a few rows at a time.
+        """
+        self._due = len(self._queue)
+        while self._due and self._store is not None:
+            size = min(self._settings.batch, self._due)
             try:
                 await self._store.decisions.add([self._queue[index] for index in range(size)])
             except StoreError as error:
@@ -176,6 +182,7 @@ class DecisionLog:
                 return False
             for _ in range(size):
                 self._queue.popleft()
+            self._due -= size
             self._note_success(size)
             self._rows_since_check += size
             if self._rows_since_check >= CHECK_EVERY:

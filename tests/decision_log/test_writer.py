@@ -21,7 +21,7 @@ from sidecar import config
 from sidecar.decision_log import DecisionLog
 from sidecar.decision_log.writer import CHECK_EVERY, MIN_ROWS
 from sidecar.observability.metrics import REGISTRY
-from sidecar.storage import Filter, Store
+from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.types import Action, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 from sidecar.util import logs
 
@@ -274,6 +274,28 @@ async def test_a_full_batch_does_not_wait_for_the_flush(store: Store) -> None:
         decision_log.record(decision(decision_log, number))
     await until_written(decision_log, store, 5)
     await decision_log.close()
+
+
+async def test_rows_that_come_during_a_write_wait_for_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steady traffic is written in whole batches, and what is left when the log closes."""
+    decision_log = await running_log(store, config.Store(batch=5, flush=600.0))
+    sizes: list[int] = []
+    add = store.decisions.add
+
+    async def add_during_traffic(rows: list[DecisionRow]) -> None:
+        sizes.append(len(rows))
+        if sizes == [5]:
+            decision_log.record(decision(decision_log, 5))
+        await add(rows)
+
+    monkeypatch.setattr(store.decisions, "add", add_during_traffic)
+    for number in range(5):
+        decision_log.record(decision(decision_log, number))
+    await until_written(decision_log, store, 5)
+    assert sizes == [5]
+    await decision_log.close()
+    assert sizes == [5, 1]
+    assert len(await store.decisions.query()) == 6
 
 
 async def test_old_rows_are_purged(store: Store) -> None:
