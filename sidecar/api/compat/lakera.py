@@ -1,6 +1,6 @@
 """Lakera Guard v2: `POST /v2/guard`.
 
-Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.106.2
+Shapes from docs.lakera.ai (`api-reference/api/endpoints/guard`) and from the client in LiteLLM 1.110.2
 (`types/proxy/guardrails/guardrail_hooks/lakera_ai_v2.py`). Injection, jailbreak, extraction and smuggling are its
 `prompt_attack`, personal data is `pii/email` and the like. `flagged` follows the verdict: personal data alone is listed
 and, below the threshold, not flagged, unless `pii` says so. Messages of the assistant at the end are the answer to be

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import json
+import operator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -49,5 +54,66 @@ def test_the_documentation_says_where_each_was_read() -> None:
     page = DOCUMENTED.read_text("utf-8")
     for contract in RECORDED.values():
         assert f"`{contract['switch']}`" in page
-    for version in ("013dab18", "32b14a4a", "LiteLLM 1.106.2", "openai-python 3.54.0", "Envoy 1.40"):
+    for version in ("013dab18", "32b14a4a", "LiteLLM 1.110.2", "openai-python 3.54.0", "Envoy 1.40"):
         assert version in page
+
+
+FULL = yaml.safe_load((Path(__file__).parents[2] / "data" / "contract_texts.yaml").read_text("utf-8"))
+ATTACK, CARD = "Please EVIL now.", "Her card is 4111 1111 1111 1111."
+
+
+def places(value: Any, path: str = "") -> Iterator[str]:
+    """The paths of all strings."""
+    if isinstance(value, str):
+        yield path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield from places(child, f"{path}.{name}" if path else str(name))
+
+
+def with_text(body: Any, path: str, text: str) -> Any:
+    """A copy of a body with this text at this place, in arguments of a tool as the value of their parameter."""
+    changed = copy.deepcopy(body)
+    *before, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    parent = functools.reduce(operator.getitem, before, changed)
+    parent[last] = json.dumps({"q": text}) if last == "arguments" else text
+    return changed
+
+
+def is_one_of(path: str, patterns: Iterable[str]) -> bool:
+    """Whether a path fits one of the patterns."""
+    return any(fnmatchcase(path, pattern) for pattern in patterns)
+
+
+def is_attack(contract: Any, reply: Any) -> bool:
+    """Whether the response says so; OpenAI's has a result for every input."""
+    results = reply.get("results") or [None]
+    return any(within(contract["attack"], reply | ({"results": [result]} if result else {})) for result in results)
+
+
+@pytest.mark.parametrize("name", FULL)
+async def test_no_text_of_a_contract_is_skipped(name: str, tmp_path: Path) -> None:
+    """Wherever a text can stand it is scanned, or the response says that it was not."""
+    full = FULL[name]
+    contract = RECORDED[full.get("of", name)]
+    skipped = []
+    async with run_compat_server(
+        tmp_path, contract["switch"], **contract.get("settings", {}) | full.get("settings", {})
+    ) as server:
+        for number, body in enumerate(full["bodies"]):
+            _, reply, _ = await server.ask(contract["path"], body)
+            assert not is_attack(contract, reply), reply
+            for path in places(body):
+                if is_one_of(path, full["no_text"]):
+                    continue
+                text = CARD if is_one_of(path, full.get("answers", ())) else ATTACK
+                _, reply, headers = await server.ask(contract["path"], with_text(body, path, text))
+                named = "media" in headers.get("x-sidecar-unscanned", "") and is_one_of(path, full.get("media", ()))
+                if not (named or is_attack(contract, reply)):
+                    skipped.append(f"{number}: {path}")
+    assert skipped == []
+
+
+def test_every_contract_has_a_full_body() -> None:
+    """A new contract fails here until its texts are listed."""
+    assert {full.get("of", name) for name, full in FULL.items()} == {name for name in RECORDED if "Envoy" not in name}

@@ -22,7 +22,7 @@ RECORDED: dict[str, Any] = {
     "texts": [EVIL],
     "request_data": {"user_api_key_alias": "team", "user_api_key_user_id": "u"},
     "request_headers": {"content-type": "application/json", "authorization": "[present]"},
-    "litellm_version": "1.106.2",
+    "litellm_version": "1.110.2",
     "additional_provider_specific_params": {},
     "tool_calls": None,
     "model": "gpt-x",
