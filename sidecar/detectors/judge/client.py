@@ -142,7 +142,7 @@ class JudgeClient:
                 reply = await self._in_dialect(dialect, messages, deadline, calls)
             except _UnsupportedDialectError as error:
                 refusal = error.status
-                if self._dialect_confirmed and refusal != CUT:
+                if self._dialect_confirmed and dialect == self._dialect and refusal != CUT:
                     break
                 continue
             if not response.is_cut_short(reply.envelope):
@@ -160,14 +160,25 @@ class JudgeClient:
             raise _UnsupportedDialectError(CUT)
         return reply
 
-    async def try_models(self) -> str | None:
-        """Why the server cannot be used, as far as its list of models tells: that asks no model and costs nothing."""
+    async def lists_model(self) -> bool:
+        """Whether the server's list of models, which costs nothing, names this one.
+
+        Raises `LayerError` if the server refuses the connection or the key.
+        """
         url = self._url.removesuffix("/chat/completions") + "/models"
         try:
             async with self._open_session().get(url, headers=self._headers, allow_redirects=False) as reply:
-                return f"status_{reply.status}" if reply.status in DENIED else None
+                if reply.status in DENIED:
+                    raise LayerError("unavailable", f"status_{reply.status}")
+                models = json.loads(await _read_bounded(reply)) if reply.ok else None
         except (aiohttp.ClientError, OSError) as error:
-            return describe_connection(error)
+            raise LayerError("unavailable", describe_connection(error)) from None
+        except (ValueError, _RetryableError):  # no JSON, or too much of it
+            return False
+        listed = models.get("data") if isinstance(models, dict) else None
+        return isinstance(listed, list) and any(
+            isinstance(model, dict) and model.get("id") == self._settings.model for model in listed
+        )
 
     async def close(self) -> None:
         """Close the connections."""

@@ -9,8 +9,10 @@ from sidecar.util import logs
 
 FAILURES = 3
 """Failures in a row from which on the judge counts as out of order: a text may provoke one."""
-TRIAL_INTERVAL = 60.0
-_USELESS = {"unavailable", "garbage", "deadline"}
+FIRST_INTERVAL, LAST_INTERVAL = 60.0, 3600.0
+"""Seconds between two trials, which grow: a trial may cost tokens."""
+USELESS = frozenset({"unavailable", "garbage", "deadline"})
+"""Causes that tell of the judge, and not of its bounds or of a text."""
 _LASTING = ("status_401", "status_402", "status_403", "status_404")
 """Reasons that count at once: a wrong key, no money, a wrong path."""
 _log = logs.get("llm_judge")
@@ -23,6 +25,7 @@ class JudgeState:
         self._failures, self._reason = 0, ""
         self._trial_problem: str | None = None
         self._trial_at: float | None = 0.0  # None: no further trial
+        self._interval = FIRST_INTERVAL
 
     @property
     def problem(self) -> str | None:
@@ -37,14 +40,15 @@ class JudgeState:
 
     def note_failure(self, error: LayerError) -> None:
         """A scan had none. Only failures of the judge count, not its bounds, nor what the text provoked."""
-        if error.cause in _USELESS:
+        if error.cause in USELESS:
             self._failures, self._reason = self._failures + 1, str(error)
 
     def claims_trial(self) -> bool:
-        """Whether address and key are to be tried now."""
+        """Whether the judge is to be tried now."""
         if self._trial_at is None or time.monotonic() < self._trial_at:
             return False
-        self._trial_at = time.monotonic() + TRIAL_INTERVAL
+        self._trial_at = time.monotonic() + self._interval
+        self._interval = min(2 * self._interval, LAST_INTERVAL)
         return True
 
     def note_trial(self, reason: str | None) -> None:

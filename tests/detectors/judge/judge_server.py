@@ -147,6 +147,8 @@ class JudgeServer:
     calls: int = 0
     models: int = 200
     """The status of its list of models."""
+    listed: list[str] = field(default_factory=lambda: ["m", "judge-1"])
+    """The models in that list."""
 
     async def __aenter__(self) -> JudgeServer:
         """Listen on a free port."""
@@ -165,7 +167,7 @@ class JudgeServer:
         await self._runner.cleanup()
 
     async def _list_models(self, _request: web.Request) -> web.Response:
-        return web.json_response({"object": "list", "data": []}, status=self.models)
+        return web.json_response({"object": "list", "data": [{"id": name} for name in self.listed]}, status=self.models)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

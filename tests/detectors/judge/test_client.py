@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -115,6 +116,25 @@ async def test_a_confirmed_dialect_changes_for_one_cut_answer_only_if_that_helps
         calls = server.calls
         await ask(client)
         assert server.calls == calls + 1
+        await client.close()
+
+
+async def test_questions_at_once_find_the_dialect_together() -> None:
+    """A dialect that another question has confirmed meanwhile is tried, too."""
+    gate = asyncio.Event()
+
+    async def late(case: Case) -> web.StreamResponse:
+        if server.calls == 2:
+            await gate.wait()
+        reply = await refusing(case)
+        if "response_format" not in case.body:
+            gate.set()
+        return reply
+
+    refusing = takes_only("max_tokens", "temperature")
+    async with JudgeServer(late) as server:
+        client = client_for(server.url)
+        await asyncio.gather(ask(client), ask(client))
         await client.close()
 
 

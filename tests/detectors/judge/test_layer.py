@@ -670,13 +670,33 @@ async def test_a_wrong_key_is_known_before_the_first_question(status: int) -> No
 
 
 @pytest.mark.parametrize("status", [200, 404, 405, 500])
-async def test_a_server_without_a_list_of_models_is_no_problem(status: int) -> None:
-    """Not every server has one."""
-    async with JudgeServer(models=status) as server:
+async def test_a_server_that_does_not_list_the_model_is_asked_one_question(status: int) -> None:
+    """Not every server has a list, and not every list is complete; a model that is listed is not asked."""
+    async with JudgeServer(models=status, listed=[]) as server:
         layer = layer_for(server.url)
         await layer.probe()
-        assert layer.problem is None
+        await layer.probe()
+        assert (layer.problem, server.calls) == (None, 1)
+        server.listed, server.models = ["other", "judge-1"], 200
+        other = layer_for(server.url)
+        await other.probe()
+        assert (other.problem, server.calls) == (None, 1)
         await layer.close()
+        await other.close()
+
+
+async def test_a_model_that_gives_no_verdict_is_known_before_the_first_question() -> None:
+    """A model that is not there, and one that says something else; a verdict later ends the problem."""
+    for answer, reason in ((judges.failing(404), "refused in every form"), (judges.saying("canary-4711"), "garbage")):
+        async with JudgeServer(answer, listed=[]) as server:
+            layer = layer_for(server.url)
+            await layer.probe()
+            assert reason in str(layer.problem)
+            assert "canary" not in str(layer.problem)
+            server.answer = judges.honest
+            await layer.scan(scan_request(BENIGN), ())
+            assert layer.problem is None
+            await layer.close()
 
 
 async def test_a_judge_that_is_not_there_is_known_before_the_first_question() -> None:
