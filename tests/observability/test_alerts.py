@@ -13,6 +13,8 @@ import neighbours
 import pytest
 import yaml
 
+from sidecar.observability import metrics
+
 ALERTS = Path(__file__).parents[2] / "docs" / "observability" / "alerts.yaml"
 RULES: dict[str, dict[str, Any]] = {
     rule["alert"]: rule for group in yaml.safe_load(ALERTS.read_text("utf-8"))["groups"] for rule in group["rules"]
@@ -164,6 +166,35 @@ TROUBLES = (
         labels=OF_PROXY,
     ),
 )
+
+
+FROM_THE_SETTINGS = {"budget", "revision", "version", "le"}
+"""Labels whose values are not known before the settings are, or are bounds."""
+SCRAPED = {"job", "instance", "namespace", "pod"}
+"""Labels that Prometheus adds."""
+
+
+def emitted_labels() -> dict[str, set[tuple[str, str]]]:
+    """The labels of each sample that a process has before it served anything."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for family in metrics.REGISTRY.collect():
+        for sample in family.samples:
+            found.setdefault(sample.name, set()).update(sample.labels.items())
+    return found
+
+
+def test_simulated_series_have_labels_that_are_emitted() -> None:
+    """A trouble told by a label that no process has would prove nothing about its alert."""
+    emitted = emitted_labels()
+    troubles = {name: values for trouble in TROUBLES for name, values in trouble.series.items()}
+    wrong = []
+    for series in HEALTHY | troubles:
+        name, _, labels = series.rstrip("}").partition("{")
+        pairs = {match.groups() for match in re.finditer(r'(\w+)="([^"]*)"', labels)}
+        own = {(key, value) for key, value in pairs if key not in FROM_THE_SETTINGS | SCRAPED}
+        if name != "up" and not own <= emitted.get(name, set()):
+            wrong.append(series)
+    assert wrong == []
 
 
 def group(series: dict[str, str], expected: list[dict[str, Any]]) -> dict[str, Any]:
