@@ -24,6 +24,7 @@ from sidecar.scan.service import ScanOutcome
 from sidecar.server.headers import scan_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.responses import DECISION, DECISION_ID, scan_headers
+from sidecar.taxonomy import identifiers
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
 
@@ -122,6 +123,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "decides": finding.decides,
         "hint": finding.hint,
         "excepted": finding.excepted,
+        "taxonomy": list(identifiers(finding.rule, finding.label)),
     }
 
 

@@ -268,6 +268,7 @@ class Telemetry(Section):
     endpoint: str | None = None
     service: str = "prompt-sidecar"
     sample: Score = 1.0
+    semconv: Literal["evaluation", "guardrail"] = "evaluation"
 
     @model_validator(mode="after")
     def _address(self) -> Telemetry:

@@ -24,7 +24,8 @@ from sidecar.errors import StoreError
 from sidecar.observability import metrics, tracing
 from sidecar.observability.metrics import cached_counter, cached_histogram
 from sidecar.storage import DecisionRow, Secret, Store
-from sidecar.types import Decision, Segment, Verdict
+from sidecar.taxonomy import identifiers
+from sidecar.types import Decision, Label, Segment, Verdict
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
@@ -246,9 +247,16 @@ def _log_fields(row: DecisionRow) -> dict[str, Any]:
         fields["model"] = "*"
     if row.findings and (deciding := dict.fromkeys(item["rule"] for item in row.findings if item["decides"])):
         fields["rules"] = " ".join(list(deciding)[:MAX_LOGGED_RULES])
+        fields["taxonomy"] = " ".join(_taxonomy(row.findings))
     if failures := [f"{layer['layer']}:{layer['failure']}" for layer in row.layers or () if layer["failure"]]:
         fields["failed_layers"] = " ".join(failures)
     return fields
+
+
+def _taxonomy(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The identifiers of all findings that decided, without repetitions."""
+    deciding = (identifiers(item["rule"], Label(item["label"])) for item in findings if item["decides"])
+    return list(dict.fromkeys(each for several in deciding for each in several))
 
 
 def _is_name(model: str) -> bool:

@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from sidecar import __version__
 from sidecar.file_scan.results import FileResult, Place
+from sidecar.taxonomy import identifiers
+from sidecar.types import Label
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"block": "error", "hint": "note"}
@@ -17,11 +19,19 @@ _LEVELS = {"block": "error", "hint": "note"}
 
 def sarif(results: Sequence[FileResult], titles: Mapping[str, str]) -> dict[str, Any]:
     """A log of one run. `titles`: those of the rules, by id."""
-    rules = sorted({place.rule for result in results for place in result.places})
+    labels = {place.rule: place.label for result in results for place in result.places}
+    rules = sorted(labels)
     driver = {
         "name": "prompt-sidecar",
         "version": __version__,
-        "rules": [{"id": rule, "shortDescription": {"text": titles.get(rule, rule)}} for rule in rules],
+        "rules": [
+            {
+                "id": rule,
+                "shortDescription": {"text": titles.get(rule, rule)},
+                "properties": {"tags": list(identifiers(rule, Label(labels[rule])))},
+            }
+            for rule in rules
+        ],
     }
     run = {
         "tool": {"driver": driver},

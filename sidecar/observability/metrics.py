@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from sidecar import __version__
 from sidecar.config.outbound import ALERT_NAMES
+from sidecar.taxonomy import BY_LABEL
 from sidecar.types import Label
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # a time of creation for every series tells nobody anything
@@ -40,6 +41,11 @@ def _gauge(
 
 DECISIONS = _counter("sidecar_decisions_total", "Scans by entry point and action taken.", ("door", "action"))
 THREATS = _counter("sidecar_threats_total", "Threat labels found.", ("label",))
+THREAT_INFO = _gauge(
+    "sidecar_threat_info", "1; the identifiers of OWASP and ATLAS.", ("label", "taxonomy"), over_workers=max
+)
+for _label, _ids in BY_LABEL.items():
+    THREAT_INFO.labels(_label, " ".join(_ids)).set(1)
 UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unscanned, by cause.", ("cause",))
 ANSWERS = _counter("sidecar_answers_total", "Responses scanned, by outcome.", ("outcome",))
 ACTIONS = _counter("sidecar_actions_total", "Findings on actions in responses, by outcome.", ("outcome",))

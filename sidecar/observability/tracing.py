@@ -3,6 +3,10 @@
 Off until `telemetry.endpoint` names a collector (OTLP over HTTP); needs the extra `[otel]`. The spans of a scan are
 created from its decision afterwards, so the scan does not depend on tracing. Only names and figures are exported,
 never text of a prompt. Spans wait in a bounded queue and are dropped when the collector does not keep up.
+
+`telemetry.semconv` chooses the names: `evaluation` (`gen_ai.evaluation.*`, semantic conventions 1.37), or `guardrail`:
+spans `apply_guardrail` with events `gen_ai.security.finding`, as proposed in semantic-conventions-genai #427 (open;
+read in the prototype of December 2025).
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from multidict import CIMultiDict
 from sidecar import __version__
 from sidecar.config import Telemetry as Settings
 from sidecar.errors import ConfigError
+from sidecar.observability import guardrail
 from sidecar.types import Decision, LayerReport
 
 if TYPE_CHECKING:
@@ -36,6 +41,7 @@ class _State:
     """Without a tracer nothing is traced."""
 
     tracer: Tracer | None = None
+    is_guardrail: bool = False
 
 
 _state = _State()
@@ -59,6 +65,7 @@ async def start(settings: Settings) -> Callable[[], Awaitable[None]]:
     exporter = OTLPSpanExporter(endpoint=f"{settings.endpoint.rstrip('/')}/v1/traces", timeout=EXPORT_TIMEOUT)
     provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=MAX_QUEUE))
     _state.tracer = provider.get_tracer("sidecar", __version__)
+    _state.is_guardrail = settings.semconv == "guardrail"
 
     async def stop() -> None:
         _state.tracer = None
@@ -127,7 +134,12 @@ def record(decision: Decision) -> None:
     end = time.time_ns()
     seconds = max(decision.verdict.latency_ms / 1000, sum(report.elapsed for report in reports))
     started = end - int(seconds * _NANOSECONDS)
-    scan = _state.tracer.start_span("prompt scan", attributes=_attributes(decision), start_time=started)
+    name, attributes = "prompt scan", _attributes(decision)
+    if _state.is_guardrail:
+        name, attributes = guardrail.SPAN, _common(decision) | guardrail.attributes(decision)
+    scan = _state.tracer.start_span(name, attributes=attributes, start_time=started)
+    for event in guardrail.events(decision) if _state.is_guardrail else ():
+        scan.add_event(guardrail.EVENT, event, end)
     context, at = set_span_in_context(scan), started
     for report in reports:
         attributes = _layer_attributes(report)
@@ -138,12 +150,17 @@ def record(decision: Decision) -> None:
 
 
 def _attributes(decision: Decision) -> dict[str, Any]:
+    return _common(decision) | {
+        "gen_ai.evaluation.name": "prompt-sidecar",
+        "gen_ai.evaluation.score.value": decision.verdict.risk_score,
+        "gen_ai.evaluation.score.label": decision.action,
+    }
+
+
+def _common(decision: Decision) -> dict[str, Any]:
     verdict = decision.verdict
     attributes = {
         "gen_ai.request.model": _safe_model(decision.model),
-        "gen_ai.evaluation.name": "prompt-sidecar",
-        "gen_ai.evaluation.score.value": verdict.risk_score,
-        "gen_ai.evaluation.score.label": decision.action,
         "sidecar.decision": decision.id,
         "sidecar.door": decision.entrypoint,
         "sidecar.threats": [str(label) for label in verdict.threats],

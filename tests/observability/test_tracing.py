@@ -98,9 +98,25 @@ async def test_request_scan_and_layers_form_one_trace() -> None:
     assert collector.service == "guard"
 
 
-async def test_no_text_of_a_prompt_reaches_the_collector() -> None:
+async def test_a_scan_can_have_the_names_of_a_guardrail() -> None:
+    """The span and its finding, under the span of the request; the evaluation's names are gone."""
+    async with collecting(semconv="guardrail") as collector, run_proxy() as inline:
+        await inline.ask(EVIL)
+        await inline.ask(CHAT)
+    blocked, allowed = (span for span in collector.spans if span.name == "apply_guardrail prompt-sidecar")
+    assert attributes_of(blocked)["gen_ai.security.decision.type"] == "deny"
+    assert attributes_of(allowed)["gen_ai.security.decision.type"] == "allow"
+    assert not any(name.startswith("gen_ai.evaluation") for name in attributes_of(blocked))
+    (event,) = blocked.events
+    assert event.name == "gen_ai.security.finding"
+    assert {each.key for each in event.attributes} > {"gen_ai.security.risk.category", "gen_ai.security.policy.id"}
+    assert not allowed.events
+
+
+@pytest.mark.parametrize("semconv", ["evaluation", "guardrail"])
+async def test_no_text_of_a_prompt_reaches_the_collector(semconv: str) -> None:
     """Neither from a prompt, nor from a model name, path or query that holds one."""
-    async with collecting() as collector, run_proxy() as inline:
+    async with collecting(semconv=semconv) as collector, run_proxy() as inline:
         await inline.ask(EVIL | {"model": ATTACK})
         await inline.ask(CHAT, path="/v1/chat/completions?prompt=EVIL")
     assert collector.spans
