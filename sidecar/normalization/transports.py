@@ -24,6 +24,8 @@ _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/]+")
 """Not RE2, whose replacing is Python code: most candidates are program text, so this runs often."""
 _UU_LINE = r"[!-`][ -`]{4,60}"
 _UTF7_WORD = r"\+[A-Za-z0-9+/]{3,}-?"
+_UTF7_FIRST = r"(?:A[A-Hw-z0-9+/]|B[A-P])[AEIMQUYcgkosw048]"
+"""How a letter of ASCII, or a Greek or Cyrillic one, begins a run of UTF-7."""
 
 
 def _percent(encoded: str) -> str | None:
@@ -65,7 +67,7 @@ CODECS: Sequence[Codec] = (
         "utf7",
         rf"{_UTF7_WORD}(?:[ -~]{{0,12}}{_UTF7_WORD})*[.!?]?",
         _utf7,
-        r"\+A[A-H][A-Za-z0-9+/]A[A-H]|(?:\+A[A-H][A-Za-z0-9+/]-?[ -~]{0,3}){3}",
+        rf"\+{_UTF7_FIRST}[ADE][A-Za-z][A-Za-z0-9+/]|(?:\+{_UTF7_FIRST}-[ -~]{{0,20}}){{3}}",
     ),
     Codec(
         "uuencode",
