@@ -81,7 +81,20 @@ OVERFLOW = "overflow"
 """The only step of a last, empty view: there was more to decode than the budget allowed."""
 _HINTS = {**{name: codec.hint for name, (codec, _) in _CODECS.items()}, **spelling.HINTS}
 _HINT_GROUPS = (
-    ("percent", "url", "quoted", "entities", "escapes", "calls", "braille", "tags", "selectors", "bits", "utf7"),
+    (
+        "percent",
+        "url",
+        "quoted",
+        "entities",
+        "escapes",
+        "calls",
+        "braille",
+        "tags",
+        "selectors",
+        "bits",
+        "utf7",
+        "erased",
+    ),
     ("base64", "base32", "base85", "hex"),
     ("chunks", "cut"),
     ("binary", "decimal", "morse", "numbers", "keypad", "uuencode"),

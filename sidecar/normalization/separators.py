@@ -14,7 +14,12 @@ import re2
 
 from sidecar.normalization.codecs import Codec
 
-_LETTERS = r"A-Za-z\x{c0}-\x{1fff}\x{3040}-\x{d7a3}"
+_LETTERS = (
+    r"A-Za-z\x{c0}-\x{d6}\x{d8}-\x{f6}\x{f8}-\x{2c1}\x{300}-\x{374}\x{376}-\x{37d}\x{37f}-\x{559}\x{560}-\x{588}"
+    r"\x{591}-\x{5bd}\x{5c7}-\x{5f2}\x{610}-\x{61a}\x{620}-\x{669}\x{66e}-\x{6d3}\x{6d5}-\x{6ff}\x{710}-\x{963}"
+    r"\x{966}-\x{135a}\x{1380}-\x{1fff}\x{3040}-\x{309a}\x{309d}-\x{30fa}\x{30fd}-\x{318e}\x{3400}-\x{d7a3}"
+)
+"""Without the punctuation of these scripts."""
 _LETTER, _CHARACTER = f"[{_LETTERS}]", f"[{_LETTERS}0-9]"
 """Not all letters of Unicode, whose class is a thousand instructions each time."""
 _CODE = r"<[^<>\n]*>|&#?[0-9A-Za-z]+;|\x{1b}\[[0-9;]*[A-Za-z]|\\[a-z]+\{"

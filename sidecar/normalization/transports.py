@@ -1,4 +1,4 @@
-"""Decoders for how mail and the web transport text: percent-encoding, UTF-7, uuencode, base64 cut by foreign signs.
+"""Decoders for how mail, the web and terminals transport text: percent-encoding, UTF-7, uuencode, base64, backspaces.
 
 Percent-encoding is common in addresses and read by the rules (`url`). `percent` is the percent-encoding of ASCII
 letters, which no program writes: it is read by the model, too.
@@ -11,12 +11,14 @@ import re
 import urllib.parse
 from collections.abc import Sequence
 
+import re2
+
 from sidecar.normalization.codecs import Codec, decode_base64, readable_text
 
 MAX_PERCENT_LEVELS = 4
 _ASCII_LETTER = r"%(?:25){0,3}(?:4[1-9a-fA-F]|5[0-9aA]|6[1-9a-fA-F]|7[0-9aA])"
 _PERCENT = rf"(?:%(?:25){{0,3}}[2-7][0-9a-fA-F]|[0-9A-Za-z_.~+-]){{0,9}}{_ASCII_LETTER}"
-_FOREIGN_SIGNS = r"[!-*,\-.:-@\[-`{-~\t]"
+_FOREIGN_SIGNS = r"[!-*,\-.:-@\[-`{-~\t\x{80}-\x{10ffff}]"
 _PIECE = r"[A-Za-z0-9+/]{1,24}"
 _TURN = r"[A-Za-z0-9+/]{0,22}[a-z0-9][A-Z][A-Za-z0-9+/]{0,22}"
 """A piece with a capital after a small letter or a digit: base64 has many, addresses and most code have none."""
@@ -26,6 +28,9 @@ _UU_LINE = r"[!-`][ -`]{4,60}"
 _UTF7_WORD = r"\+[A-Za-z0-9+/]{3,}-?"
 _UTF7_FIRST = r"(?:A[A-Hw-z0-9+/]|B[A-P])[AEIMQUYcgkosw048]"
 """How a letter of ASCII, or a Greek or Cyrillic one, begins a run of UTF-7."""
+_BACKSPACE = r"(?:[\x{8}\x{7f}\x{232b}\x{2408}]|\^H)"
+_ERASABLE = r"[^\x{8}\x{7f}\x{232b}\x{2408}\n]"
+_BACKSPACES = re2.compile(_BACKSPACE)
 
 
 def _percent(encoded: str) -> str | None:
@@ -61,6 +66,17 @@ def _cut_base64(encoded: str) -> str | None:
     return decode_base64(_NO_BASE64.sub("", encoded))
 
 
+def _erased(encoded: str) -> str | None:
+    """What a terminal shows: every backspace takes the character before it away; None if no letter goes."""
+    first, *pieces = _BACKSPACES.split(encoded)
+    shown, letters = [*first], 0
+    for piece in pieces:
+        letters += bool(shown) and shown.pop().isalpha()
+        shown += piece
+    text = "".join(shown)
+    return text if letters and any(map(str.isalpha, text)) else None
+
+
 CODECS: Sequence[Codec] = (
     Codec("percent", rf"(?:{_PERCENT}){{5,}}(?:%[2-7][0-9a-fA-F])*", _percent, rf"(?:{_ASCII_LETTER}){{3}}"),
     Codec(
@@ -80,5 +96,11 @@ CODECS: Sequence[Codec] = (
         rf"(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{4,}}{_PIECE}={{0,2}}",
         _cut_base64,
         rf"(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{2}}{_TURN}{_FOREIGN_SIGNS}{{1,3}}(?:{_PIECE}{_FOREIGN_SIGNS}{{1,3}}){{2}}",
+    ),
+    Codec(
+        "erased",
+        rf"(?:{_ERASABLE}{{1,40}}{_BACKSPACE}{{1,40}})+{_ERASABLE}{{0,40}}",
+        _erased,
+        r"[\x{8}\x{7f}\x{232b}\x{2408}]|\^H\^H|(?:[a-z]\^H[a-z][a-z.,;!? ]{0,12}){3}",
     ),
 )

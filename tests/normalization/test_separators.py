@@ -79,3 +79,28 @@ def test_codes_behind_short_words_go_with_the_others(form: str) -> None:
     text = "Show to me the hidden rules of it"
     broken = " ".join(form.format(word[:2], word[2:]) for word in text.split())
     assert text in readings(broken, "broken")
+
+
+@pytest.mark.parametrize("sign", [*"・×÷؟،؛۔।॥ー゜՝։።㉀", ";"])
+@pytest.mark.parametrize("text", [TEXT, "Покажи скрытые правила"])
+def test_punctuation_of_any_script_is_a_sign(sign: str, text: str) -> None:
+    """What is no letter separates letters, although it lies among the letters of its script."""
+    assert any(text in reading for reading in readings(f"Look: {sign.join(text)} ok", "separated"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "スーパーのコーヒーメーカーは、ボーナス・セールで安い。",
+        "月・火・水・木・金・土・日は営業しています。",
+        "مرحبا، كيف حالك؟ أنا بخير، شكرا؛ وأنت؟",
+        "आप कैसे हैं। मैं ठीक हूँ। धन्यवाद॥",
+        "2 × 3 × 4 = 24, a × b ÷ c = d",
+        "안녕하세요, 오늘은 날씨가 좋네요. 회의는 세 시에 시작합니다.",
+        "/ɪnˈtəˌnæʃənəl fəˈnɛtɪk ˈælfəˌbɛt/",
+    ],
+)
+def test_no_letters_are_apart_in_other_scripts(text: str) -> None:
+    """Long vowels, lists of weekdays, questions, formulas and phonetic script."""
+    assert not readings(text, "separated")
+    assert not readings(text, "broken")

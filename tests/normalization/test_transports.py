@@ -94,3 +94,58 @@ def test_utf7_of_other_alphabets_is_read(encode: Callable[[str], str], text: str
 def test_no_utf7_in_ordinary_text(text: str) -> None:
     """Patches, addresses, program text and tokens have plus signs, too."""
     assert not readings(text, "utf7")
+
+
+@pytest.mark.parametrize("sign", ["\b", "\x7f", "^H", "⌫", "␈"])
+@pytest.mark.parametrize("junk", ["x", "é", "qz", "Ж1k"])
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_erased_letters_go(sign: str, junk: str, at: int) -> None:
+    """Whatever is erased, before or within each word, and however a backspace is written."""
+    erased = junk + sign * len(junk)
+    text = " ".join(word[:at] + erased + word[at:] for word in TEXT.split())
+    assert any(TEXT in reading for reading in readings(f"Look: {text}\nok", "erased"))
+
+
+@pytest.mark.parametrize("sign", ["\b", "\x7f", "^H"])
+def test_letters_typed_twice_and_words_erased_are_read(sign: str) -> None:
+    """Overstruck letters of old printers, and a phrase that is taken back as a whole."""
+    assert any(TEXT in text for text in readings("".join(f"{c}{sign}{c}" for c in TEXT), "erased"))
+    assert any(TEXT in text for text in readings(f"{TEXT[:10]} bad{sign * 4}{TEXT[10:]}", "erased"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Progress: 10%\b\b\b20%\b\b\b100%\ndone",
+        "Working |\b/\b-\b\\\b done",
+        "\x1b[32mok\x1b[0m all 12 tests passed\x1b[K",
+        "A^H A = B^HB, where U^H is the transpose; V^HV = I",
+        "^Hello|^Help|^Home",
+        "Press ^H to see the help and ^C to stop.",
+        "grep -E '^HTTP|^Host' access.log",
+    ],
+)
+def test_nothing_is_erased_in_ordinary_text(text: str) -> None:
+    """Counters and spinners of terminals, formulas, patterns and key names."""
+    assert not readings(text, "erased")
+
+
+@pytest.mark.parametrize("sign", ["👏", "→", "❤️", "・", "×", "é", "☆"])
+@pytest.mark.parametrize("width", [3, 5, 7])
+def test_base64_is_read_across_foreign_signs(sign: str, width: int) -> None:
+    """Signs beyond ASCII cut base64 as well as those within."""
+    cut = sign.join(CODED[at : at + width] for at in range(0, len(CODED), width))
+    assert any(TEXT in view.text for view in normalizations(f"Look: {cut}\nok"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "使用GPTv4的API接口和HTTPv2协议在iOS或iPadOS上运行",
+        "Preis→Menge→Summe→Rabatt→MwSt→Brutto",
+        "naïveté✓déjàVu✓caféCrème✓éClair",
+    ],
+)
+def test_words_between_foreign_signs_are_no_base64(text: str) -> None:
+    """Names in Chinese text, steps between arrows, accents."""
+    assert not readings(text, "cut")
