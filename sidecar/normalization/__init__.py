@@ -16,7 +16,7 @@ from string import ascii_letters
 
 import re2
 
-from sidecar.normalization import ciphers, codecs, folding, letters, separators, spelling, transports
+from sidecar.normalization import ciphers, codecs, folding, hangul, letters, separators, spelling, transports
 from sidecar.normalization.budget import BUDGET_FACTOR, MIN_BUDGET, NormalizationBudget
 from sidecar.normalization.fields import SPREAD, spread
 from sidecar.normalization.misspellings import MISSPELLED, respelled
@@ -57,7 +57,7 @@ def _options() -> re2.Options:
 
 _CODECS = {
     codec.name: (codec, re2.compile(codec.pattern, _options()))
-    for codec in (*separators.CODECS, *codecs.CODECS, *transports.CODECS, *letters.CODECS)
+    for codec in (*separators.CODECS, *codecs.CODECS, *transports.CODECS, *hangul.CODECS, *letters.CODECS)
 }
 CODEC_NAMES = tuple(_CODECS)
 _CIPHERS = dict(ciphers.hint_patterns())
@@ -94,6 +94,7 @@ _HINT_GROUPS = (
         "bits",
         "utf7",
         "erased",
+        "jamo",
     ),
     ("base64", "base32", "base85", "hex"),
     ("chunks", "cut"),
