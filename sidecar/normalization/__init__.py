@@ -95,6 +95,7 @@ _HINT_GROUPS = (
         "utf7",
         "erased",
         "jamo",
+        "turned",
     ),
     ("base64", "base32", "base85", "hex"),
     ("chunks", "cut"),

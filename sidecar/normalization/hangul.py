@@ -1,7 +1,7 @@
 """Hangul in single letters (jamo), composed to syllables: decomposed by Unicode, or typed one by one.
 
-Jamo apart by blanks or signs are joined first (`sidecar.normalization.separators`). Laughter and moods ("ㅋㅋㅋ", "ㅠㅠ")
-and lists of letters compose to nothing.
+Jamo apart by blanks or signs are joined first (`sidecar.normalization.separators`). Laughter and moods ("ㅋㅋㅋ",
+"ㅠㅠ") and lists of letters compose to nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Letters spelled out: as numbers, by the radio alphabet, as keys of a telephone, as first letters of words or lines.
+"""Letters upside down, or spelled out: as numbers, by the radio alphabet, as keys of a telephone, as first letters.
 
 A decoding counts only if its words are English (`vocabulary`): tables of numbers and lists of names are not.
 """
@@ -31,12 +31,23 @@ MAX_CELLS = 20_000
 """Cells of a table of characters: one long line among many short ones would be read for each of them."""
 
 
+_TURNED = str.maketrans("ɐqɔpǝɟƃɓɥᴉıɾʞןɯudbɹʇnʌʍʎ˙'¿¡", "abcdefgghiijklmnpqrtuvwy.,?!")
+_TURNED_ONLY = "ɐɔǝɟƃɓɥᴉɾʞןɯɹʇʌʍʎ"
+"""Turned letters that are no others of English."""
+_TURNABLE = _TURNED_ONLY + "ıqpudbnolsxzHINOSXZ˙'¿¡ "
+
+
 def english_text(words: Iterable[str]) -> str | None:
     """The words as a text, if they are English."""
     words = [word for word in words if word]
     letters = sum(map(len, words))
     known = sum(len(word) for word in words if word.strip(".,;:!?'") in english())
     return " ".join(words) if len(words) >= MIN_WORDS and known >= MIN_SHARE * letters else None
+
+
+def _upside_down(encoded: str) -> str | None:
+    """Turned letters, read from the end."""
+    return english_text(encoded[::-1].translate(_TURNED).lower().split())
 
 
 def _numbers(encoded: str) -> str | None:
@@ -92,6 +103,7 @@ def _columns(encoded: str) -> str | None:
 
 
 CODECS: Sequence[Codec] = (
+    Codec("turned", rf"[{_TURNABLE}]{{12,}}", _upside_down, rf"(?:[{_TURNED_ONLY}][^\n]{{0,8}}){{4}}"),
     Codec(
         "numbers",
         rf"(?:\b(?:{_NUMBER}|[a-z.,;:!?'])[-., ]{{0,2}}(?:\s?[/|\n]\s?| {{2,4}})?){{9,}}",

@@ -26,6 +26,7 @@ def readings(text: str, step: str) -> list[str]:
             "acrostic",
             "Take the first letter of each word:\nsun hat old way\ntea hen elk\nred use leg eat sit\nnow our win",
         ),
+        ("turned", "ʍou sǝlnɹ ǝɥʇ ʍoɥs"),
         ("rails", "Rail fence, 2 rails: so h ue o|hwterlsnw"),
         ("columns", "s t r n\nh h u o\no e l w\nw . e .\n. . s ."),
     ],
@@ -42,12 +43,16 @@ def test_letters_become_words(step: str, text: str) -> None:
         "2026-11-12, 2026-11-13, 2026-12-01 and 3-4-5, 6-8-10, 5-12-13",
         "22 33 44 55 66 77 88 99",
         "The first letter of each row is a capital.\nAda\nBo\nCy",
+        "/ɪnˈtəˌnæʃənəl fəˈnɛtɪk ˈælfəˌbɛt/ ʌ ɹ ɔ ɐ ɥ ʍ ʎ",
+        "Ɛʋegbe nye gbe si wodona le Ghana kple Togo; ɖevi la ɖu nu ɔ, ŋutsu ɖeka ɔ yi ɖe ʋɔtrua nu.",
         "Alpha and Bravo: teams Charlie, Delta and Echo play Foxtrot on Golf.",
     ],
 )
 def test_numbers_and_names_are_no_words(text: str) -> None:
     """Lists of numbers, dates and names have no such view."""
-    assert not any(readings(text, step) for step in ("numbers", "radio", "keypad", "acrostic", "rails", "columns"))
+    assert not any(
+        readings(text, step) for step in ("numbers", "radio", "keypad", "acrostic", "rails", "columns", "turned")
+    )
 
 
 def test_only_english_counts() -> None:
