@@ -149,6 +149,16 @@ def test_the_guide_says_shipped_wherever_it_shows_folders_of_rules() -> None:
     assert [(page, paths) for page, paths in shown if "shipped" not in paths.split(", ")] == []
 
 
+def test_the_key_has_one_name_on_every_page_and_in_the_dashboard() -> None:
+    """`SIDECAR_API_KEY`: what one page exports, the lines of another one use."""
+    pages = [page for page in PAGES if page.stem != "CHANGELOG"]  # names a variable that is warned of
+    shown = [*pages, *(ROOT / "sidecar" / "dashboard" / "templates").iterdir(), *(ROOT / "integrations").rglob("*.*")]
+    texts = [path.read_text("utf-8") for path in shown if path.is_file()]
+    texts.append((ROOT / "sidecar" / "dashboard" / "playground.py").read_text("utf-8"))
+    names = {name for text in texts for name in re.findall(r"\bSIDECAR_[A-Z][A-Z_]*", text)}
+    assert names == {"SIDECAR_API_KEY"}
+
+
 def test_make_run_says_at_once_what_it_does(tree: Path) -> None:
     """Before the server, whose imports alone take seconds, has written anything."""
     (tree / ".venv" / "bin" / "sidecar").write_text("#!/bin/sh\nsleep 60\n", "utf-8")
