@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from importlib.util import find_spec
@@ -38,8 +39,8 @@ def settings_source(file: Path) -> str:
     return source + (f", and {number} variable{'s'[: number - 1]} {ENV_PREFIX}..." if number else "")
 
 
-def show_first_key(key: str, settings: Settings, data_port: int) -> None:
-    """The first key, shown once, with command lines that use it."""
+def show_first_key(key: str, settings: Settings, data_port: int, config_file: Path | None = None) -> None:
+    """The first key, shown once, with command lines that use it and the settings file, if one was named."""
     base = _base(settings, data_port)
     headers = f"-H 'X-API-Key: {key}' -H 'Content-Type: application/json'"
     out.print(f"Your first API key, shown this once:\n\n  [bold]{key}[/]\n")
@@ -49,7 +50,7 @@ def show_first_key(key: str, settings: Settings, data_port: int) -> None:
         _paste(*_chat(base, key, headers, model))
     else:
         out.print(f"For the inline proxy give your client this base URL, and your provider's key: {base}/v1\n")
-    _paste("Scan on the command line:", f"{_beside('sidecar')} scan '{ATTACK}'")
+    _paste("Scan on the command line:", f"{_beside('sidecar')} scan '{ATTACK}'{_settings_option(config_file)}")
 
 
 def _chat(base: str, key: str, headers: str, model: str) -> tuple[str, str]:
@@ -63,18 +64,23 @@ def _chat(base: str, key: str, headers: str, model: str) -> tuple[str, str]:
     return "Chat through the inline proxy with the OpenAI SDK:", f'{_beside("python")} -c "{code}"'
 
 
-def show_number_of_keys(number: int) -> None:
+def show_number_of_keys(number: int, config_file: Path | None = None) -> None:
     """What a later start says: no key is printed twice, but another one is a command away."""
     made = "1 API key exists; its value is" if number == 1 else f"{number} API keys exist; their values are"
     _paste(
         f"{made} not stored. To get another key, in a second terminal:",
-        f"{_beside('sidecar')} keys create NAME",
+        f"{_beside('sidecar')} keys create NAME{_settings_option(config_file)}",
     )
 
 
 def show_link(link: str) -> None:
     """The dashboard's one-time link for the first account."""
     _paste("The dashboard has no account yet. Make the first one here (works once, within 24 hours):", link)
+
+
+def _settings_option(config_file: Path | None) -> str:
+    """Without it, a command reads other settings and uses another store than the server."""
+    return f" --config {shlex.quote(str(config_file))}" if config_file else ""
 
 
 def _base(settings: Settings, data_port: int) -> str:

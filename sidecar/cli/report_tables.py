@@ -84,7 +84,7 @@ def _show_totals(figures: Mapping[str, Any]) -> None:
     """The two main rates, and the others of which the file holds any unit; `--json` has all."""
     head = Table("", "rate", "95 % interval", "of", "could not scan", title="caught = recommended action is block")
     for name, share in _totals(figures):
-        if _any(share) or share in (figures["attacks"], figures["benign"]):
+        if _any(share) or share is figures["attacks"] or share is figures["benign"]:
             head.add_row(name, *_share(share))
     out.print(head)
 
@@ -142,9 +142,10 @@ def _show_causes(figures: Mapping[str, Any]) -> None:
 
 def _show_scores(figures: Mapping[str, Any]) -> None:
     quantiles = "  ".join(f"{name} {value:.1f} ms" for name, value in figures["latency_ms"].items())
-    out.print(f"AUC {figures['auc']}  ECE {figures['ece']}  could not scan {figures['could_not_scan']}  {quantiles}")
-    length, words = figures["baselines"]["length"], figures["baselines"]["words"]
-    if length is not None:
+    scores = "  ".join(f"{name.upper()} {_number(figures[name])}" for name in ("auc", "ece"))
+    out.print(f"{scores}  could not scan {figures['could_not_scan']}  {quantiles}")
+    length, words = (_number(figures["baselines"][name]) for name in ("length", "words"))
+    if figures["baselines"]["length"] is not None:
         out.print(f"AUC of length alone {length}, of words alone {words}: what this file gives away by itself")
 
 
@@ -166,6 +167,10 @@ def _show_judge(figures: Mapping[str, Any]) -> None:
         f"cost: {figures['calls']} calls, {figures['tokens']} tokens; per 1,000 rows like these {cost}", markup=False
     )
     out.print(sentence(figures), style="bold red" if figures["conclusion"] == "worse" else "bold", markup=False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else str(value)
 
 
 def _count(share: Mapping[str, Any]) -> str:

@@ -83,21 +83,21 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
         malloc.trim()
         if first_key:
             try:
-                await _greet(running, source)
+                await _greet(running, config_file)
             except StoreError as error:  # no reason to stop: it serves, and the next start prints what is missing
                 logs.get("cli").warning("greeting_incomplete", error=error)
         await stop.wait()
     return 0
 
 
-async def _greet(running: app.Sidecar, source: Path) -> None:
+async def _greet(running: app.Sidecar, config_file: Path | None) -> None:
     """Print what is in force, a first key and the dashboard's first link, where there are none yet."""
     api_keys, dashboard = await running.keyring.list(), base_url(running.settings, running.admin_port)
-    greeting.greet(running.settings, running.data_port, dashboard, source)
+    greeting.greet(running.settings, running.data_port, dashboard, config_file or Path("config.yaml"))
     if api_keys:
-        greeting.show_number_of_keys(len(api_keys))
+        greeting.show_number_of_keys(len(api_keys), config_file)
     else:
         _, value = await running.keyring.create("first key", environment="development")
-        greeting.show_first_key(value, running.settings, running.data_port)
+        greeting.show_first_key(value, running.settings, running.data_port, config_file)
     if link := await bootstrap(running.store, dashboard):
         greeting.show_link(link)

@@ -11,8 +11,10 @@ from sidecar.auth.api_keys import MAX_CACHE_SECONDS
 from sidecar.config import Settings
 from sidecar.config.sources import unknown_variables
 from sidecar.policy import SHIPPED, compiled, shipped_folder
+from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import MAX_LIFETIME
 from sidecar.server.allowed_hosts import is_loopback
+from sidecar.types import LayerName
 
 UNRELATED = ("What is the capital of France?", "\u4f60\u597d\n<1>", "x" * 500)
 """Texts that no honest pattern matches all of."""
@@ -107,8 +109,8 @@ def _inline_only(settings: Settings) -> list[str]:
 
 
 def unknown_rules(settings: Settings, rules: Iterable[str]) -> list[str]:
-    """Exceptions of rules that the policies do not hold; `SEM-...` are the model's."""
-    known = set(rules)
+    """Exceptions of rules that the policies do not hold; `SEM-...` are the model's, and `semantic:*` is a layer."""
+    known = {*rules, *map(all_rules_of, LayerName)}
     return [
         f"exceptions.{number}: no rule of the policies is called {rule}"
         for number, terms in enumerate(settings.exceptions)

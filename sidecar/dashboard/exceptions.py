@@ -83,13 +83,15 @@ def exceptable(entry: DecisionRow) -> list[tuple[str, str]]:
 
 
 def not_asked(entry: DecisionRow, marks: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The layers that gave no score since an earlier one had blocked already, on the same texts.
-
-    Otherwise they would block the text the next time.
-    """
-    asked = {layer["layer"] for layer in entry.layers if layer.get("score") is not None}
+    """The layers that were not asked, on the same texts."""
     digests = sorted({digest for _, digest in marks})
-    return [(all_rules_of(layer), digest) for layer in LayerName if layer not in asked for digest in digests]
+    return [(name, digest) for name in _unasked(entry) for digest in digests]
+
+
+def _unasked(entry: DecisionRow) -> list[str]:
+    """The layers that gave no score since an earlier one had blocked already; next time they would block the text."""
+    asked = {layer["layer"] for layer in entry.layers if layer.get("score") is not None}
+    return [all_rules_of(layer) for layer in LayerName if layer not in asked]
 
 
 def state(exception: RuleException, now: datetime) -> str:
@@ -114,18 +116,21 @@ def suggestion(entry: DecisionRow, until: date) -> str:
     terms += [f"key: {entry.key_id}"] if entry.key_id else []
     if holds_whole_text(entry):
         rules = sorted({rule for rule, _ in exceptable(entry)})
-        return _entries([[_rules_line(rules), *terms, f"text: {_quoted('(?-i)' + re2.escape(entry.text or ''))}"]])
+        return _entries(
+            [[_rules_line(entry, rules), *terms, f"text: {_quoted('(?-i)' + re2.escape(entry.text or ''))}"]]
+        )
     terms += [f"model: {_quoted(_literal(entry.model))}"] if entry.model else []
     terms.append(f"text: {_quoted(TO_WRITE)}")
-    return _entries([[_rules_line(rules), f"path: {_quoted(path)}", *terms] for path, rules in _places(entry).items()])
+    places = _places(entry).items()
+    return _entries([[_rules_line(entry, rules), f"path: {_quoted(path)}", *terms] for path, rules in places])
 
 
 def _entries(entries: Sequence[Sequence[str]]) -> str:
     return "exceptions:\n" + "\n".join("  - " + "\n    ".join(lines) for lines in entries)
 
 
-def _rules_line(rules: Sequence[str]) -> str:
-    return f"rules: [{', '.join(rules)}]"
+def _rules_line(entry: DecisionRow, rules: Sequence[str]) -> str:
+    return f"rules: [{', '.join([*rules, *map(json.dumps, _unasked(entry))])}]"
 
 
 def _places(entry: DecisionRow) -> dict[str, list[str]]:

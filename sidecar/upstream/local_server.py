@@ -11,6 +11,8 @@ import sys
 
 CONTEXT = 8192
 SLOTS = 4
+MAX_TOKENS = 256
+"""Of an answer whose request names no limit: so small a model seldom ends by itself, and 256 take a few seconds."""
 
 
 def main() -> None:
@@ -25,6 +27,7 @@ def main() -> None:
     params.port = 0
     params.n_ctx = CONTEXT
     params.n_parallel = SLOTS
+    params.n_predict = MAX_TOKENS
     params.ui = False
     server = xllamacpp.Server(params)
     sys.stdout.write(server.listening_address + "\n")

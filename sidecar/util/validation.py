@@ -68,7 +68,8 @@ def _is_plain(value: object) -> bool:
 def suggestion(model: type[BaseModel], place: tuple[str | int, ...]) -> str:
     """` (did you mean ...?)` for an unknown name at this place of a model; empty if nothing is close."""
     name = str(place[-1])
-    near = get_close_matches(name, _names(_below(model, place[:-1])), 1, 0.7)
+    joined = [setting for setting in settings_of(model) if setting.replace(".", "_") == "_".join(map(str, place))]
+    near = joined or get_close_matches(name, _names(_below(model, place[:-1])), 1, 0.7)
     elsewhere = [setting for setting in settings_of(model) if setting.rsplit(".", 1)[-1] == name]
     if found := near or elsewhere[:1] or get_close_matches(".".join(map(str, place)), settings_of(model), 1, 0.8):
         return f"; did you mean {found[0]}?"

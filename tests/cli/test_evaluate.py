@@ -136,6 +136,14 @@ def test_eval_reads_what_evaluators_have_and_lists_what_was_wrong(home: Path, tm
     assert (figures["attacks"]["rate"], [one["text"] for one in figures["errors"]]) == (0.5, ["Quiet"])
 
 
+def test_the_help_of_eval_says_what_a_file_looks_like() -> None:
+    """The three formats, both labels, and what to do with the outcome."""
+    shown = " ".join(CliRunner().invoke(main, ["eval", "--help"]).stdout.split())
+    for words in (".csv (columns text and label)", ".txt (a text per line, with --label)", "diff A B"):
+        assert words in shown
+    assert all(f'{{"text": "...", "label": "{label}"}}' in shown for label in ("attack", "benign"))
+
+
 def test_eval_says_how_many_lines_had_no_label(home: Path) -> None:
     """They count nowhere, and are not silent."""
     assert "1 units had no label" in evaluate(home, [LABELLED, {"text": "x"}]).stdout

@@ -56,6 +56,17 @@ def test_a_providers_chat_is_not_shown_with_our_key_and_a_model_that_it_has_not(
     assert "your provider's key: http://127.0.0.1:8080/v1" in shown
 
 
+def test_the_lines_name_the_settings_file_that_was_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that is made with other settings may go into another store."""
+    greeting.show_first_key(KEY, Settings(), 8080, Path("my own.yaml"))
+    greeting.show_number_of_keys(2, Path("my own.yaml"))
+    shown = capsys.readouterr().out
+    assert "system prompt.' --config 'my own.yaml'\n" in shown
+    assert "keys create NAME --config 'my own.yaml'\n" in shown
+    greeting.show_number_of_keys(2)
+    assert "keys create NAME\n" in capsys.readouterr().out
+
+
 def test_without_the_sdk_the_chat_is_a_curl_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,3 +35,11 @@ def test_a_file_without_labels_is_shown_too(capsys: pytest.CaptureFixture[str]) 
         report([Outcome(Row("r", "x", frozenset(), False), Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES), 1)])
     )
     assert "-" in capsys.readouterr().out
+
+
+def test_what_a_file_of_one_kind_cannot_tell_is_a_dash_or_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without attacks there is no AUC, and without pairs no row of pairs."""
+    row = Row("r", "x", frozenset(), True)
+    show_report(report([Outcome(row, Verdict(0.1, Action.ALLOW, (), 1, LayerName.RULES), 1)]))
+    shown = capsys.readouterr().out
+    assert ("AUC -" in shown, "None" in shown, "pairs" in shown) == (True, False, False)

@@ -71,6 +71,16 @@ def test_ports_in_use_end_the_start_before_anything_is_loaded(home: Path, tmp_pa
     assert f"admin.port: 127.0.0.1:{ports[1]}: Address already in use" in done.stderr
 
 
+def test_a_start_says_what_it_is_before_it_reads_rules_and_models(home: Path, tmp_path: Path) -> None:
+    """Loading takes seconds: version, upstream, mode and settings file are told before."""
+    settings = {"listen": {"port": 0}, "admin": {"port": 0}, "policies": [str(tmp_path / "absent")]}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings), "utf-8")
+    done = sidecar(home, "serve", "--config", str(tmp_path / "c.yaml"))
+    assert (done.returncode, "absent" in done.stderr) == (2, True)
+    (line,) = (line for line in (done.stdout + done.stderr).splitlines() if "start_begun" in line)
+    assert all(word in line for word in ("mode=enforce", "upstream=echo://", str(tmp_path / "c.yaml"), "version="))
+
+
 @pytest.mark.parametrize("option", ["port", "host"])
 def test_an_address_as_an_option_is_told_to_be_a_setting(home: Path, option: str) -> None:
     """The error has the variable to write, with the value that was given."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from sidecar.cli.setting_warnings import exposures, warnings
+from sidecar.cli.setting_warnings import exposures, unknown_rules, warnings
 from sidecar.config import Settings
 from sidecar.policy import shipped_folder
 
@@ -85,6 +85,14 @@ def test_what_a_reviewer_would_ask_about_is_told_by_check(values: dict[str, obje
     assert len(found) == len(words)
     assert all(line.startswith(word) for line, word in zip(found, words, strict=True))
     assert warnings(settings, {}) == []
+
+
+def test_an_exception_of_a_rule_that_does_not_exist_is_told() -> None:
+    """Rules of the policies, of the model, and whole layers do exist."""
+    rules = ["INJ-100", "SEM-jailbreak", "semantic:*", "llm_judge:*", "INJ-1000", "judge:*"]
+    settings = Settings.model_validate({"exceptions": [{**EXCEPTION, "text": "a lesson", "rules": rules}]})
+    found = [line.rpartition(" ")[2] for line in unknown_rules(settings, ["INJ-100"])]
+    assert found == ["INJ-1000", "judge:*"]
 
 
 def test_the_defaults_give_no_cause_for_warnings() -> None:

@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 from sidecar.config import Upstream as Settings
 from sidecar.errors import ConfigError, UpstreamError
 from sidecar.upstream.local import LocalUpstream, model_file
+from sidecar.upstream.local_server import MAX_TOKENS
 from sidecar.upstream.message import UpstreamRequest
 
 PACKAGE = Path(__file__).parents[2] / "sidecar"
@@ -59,6 +60,15 @@ async def test_a_real_model_responds_complete_and_streamed(model: LocalUpstream)
     assert complete["choices"][0]["message"]["content"] == "".join(tokens) != ""
     assert len([part for part in tokens if part]) > 2
     assert stream.rstrip().endswith("data: [DONE]")
+
+
+async def test_an_answer_without_a_limit_of_its_own_ends(model: LocalUpstream) -> None:
+    """Otherwise the model goes on for a minute, which is the time that an answer may take."""
+    unlimited = {"messages": CHAT["messages"], "ignore_eos": True}
+    async with model.send(post(unlimited)) as answer:
+        complete = json.loads(b"".join([chunk async for chunk in answer.chunks()]))
+    assert complete["choices"][0]["finish_reason"] == "length"
+    assert complete["usage"]["completion_tokens"] == MAX_TOKENS
 
 
 async def test_closing_stops_the_child(model: LocalUpstream) -> None:

@@ -68,6 +68,7 @@ def test_a_bare_on_is_said_to_be_read_as_true() -> None:
         (("models", "gpt-*", "treshold"), "; did you mean threshold?"),
         (("threshold",), "; did you mean scan.threshold?"),
         (("scna",), "; did you mean scan?"),
+        (("scan_threshold",), "; did you mean scan.threshold?"),
         (("zebra",), ""),
     ],
 )

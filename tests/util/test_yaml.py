@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sidecar.util import yaml
@@ -42,3 +44,16 @@ def test_an_error_names_the_line_and_quotes_none() -> None:
         yaml.load("a: 1\nkey: [secret\n")
     assert yaml.describe(caught.value).startswith("line 3, ")
     assert "secret" not in yaml.describe(caught.value)
+
+
+def test_no_module_reads_yaml_of_operators_in_another_way() -> None:
+    """PyYAML itself is for writing, for tokens, for the strict loaders, and for the package's own OpenAPI file."""
+    package = Path(yaml.__file__).parents[1]
+    direct = [path for path in package.rglob("*.py") if "import yaml" in path.read_text("utf-8").splitlines()]
+    assert sorted(path.relative_to(package).as_posix() for path in direct) == [
+        "api/openapi.py",
+        "harden/fragment.py",
+        "kubernetes/manifests.py",
+        "kubernetes/pod_settings.py",
+        "util/yaml.py",
+    ]
