@@ -10,13 +10,16 @@ from sidecar.types import Finding, LayerReport, Segment, SegmentReport
 
 FILLED = 0.7
 """Share of a text covered by findings from which the model has no context to weigh (docs/detection.md)."""
+AGREED = 3
+"""Rules that find an order in a text's first words from which what follows does not change it (docs/detection.md)."""
 
 
 def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool], segments: Sequence[Segment]) -> LayerReport:
     """Let `fallback` findings block where the model has no say. `is_scored`: whether a model scores each segment.
 
     These are all findings on a segment that no model scores; those across the parts of a framed turn or a joined text,
-    since the model reads only the parts; and those that fill nearly the whole text, which leave it no context to weigh.
+    since the model reads only the parts; and those that fill nearly the whole text, or on which several rules agree in
+    its first words, which leave it no context to weigh.
     """
     if len(report.segment_reports) != len(is_scored) or not any(finding.fallback for finding in report.findings):
         return report
@@ -36,7 +39,7 @@ def _deciding_fallbacks(
     """Which `fallback` findings on a segment decide."""
     if segment.rules_only and is_scored:
         return _across_parts(segment, segments)
-    decides = not is_scored or _is_filled(report, segment.text)
+    decides = not is_scored or _is_filled(report, segment.text) or _is_begun(report, segment.text)
     return lambda _: decides
 
 
@@ -55,6 +58,12 @@ def _is_filled(report: SegmentReport, text: str) -> bool:
         covered += max(0, stop - max(start, end))
         end = max(end, stop)
     return covered >= FILLED * len(text) > 0
+
+
+def _is_begun(report: SegmentReport, text: str) -> bool:
+    """Whether `AGREED` rules have a `fallback` finding that begins with the text's first letter."""
+    first = next((place for place, sign in enumerate(text) if sign.isalnum()), 0)
+    return len({f.rule for f in report.findings if f.fallback and f.hint and f.start == first}) >= AGREED
 
 
 def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[Aggregate, tuple[LayerReport, ...]]:

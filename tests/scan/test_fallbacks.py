@@ -8,10 +8,10 @@ from sidecar.scan.fallbacks import decide_fallbacks
 from sidecar.types import Finding, Label, LayerName, LayerReport, Segment, SegmentReport
 
 
-def fallback(start: int, end: int, *, hint: bool = True) -> Finding:
+def fallback(start: int, end: int, *, hint: bool = True, rule: str = "T-1") -> Finding:
     """A finding of a `fallback` rule; without `hint` its context made it harmless."""
     place = {"start": start, "end": end}
-    return Finding("T-1", Label.JAILBREAK, 0.95, LayerName.RULES, "p", **place, decides=False, hint=hint, fallback=True)
+    return Finding(rule, Label.JAILBREAK, 0.95, LayerName.RULES, "p", **place, decides=False, hint=hint, fallback=True)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,18 @@ def test_findings_that_fill_a_text_decide(findings: list[Finding], decides: bool
     decided = decide_fallbacks(report, [True], (Segment("x" * 10),))
     assert [finding.decides for finding in decided.findings] == [decides] * len(findings)
     assert decided.score == (0.95 if decides else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("rules", "start", "hint", "decides"),
+    [("ABC", 2, True, True), ("AAB", 2, True, False), ("ABC", 3, True, False), ("ABC", 2, False, False)],
+)
+def test_rules_that_agree_on_the_first_words_decide(rules: str, start: int, hint: bool, decides: bool) -> None:
+    """Three of them, at the first letter, none made harmless by its context."""
+    findings = tuple(fallback(start, start + 5, rule=f"T-{rule}", hint=hint) for rule in rules)
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, findings)])
+    decided = decide_fallbacks(report, [True], (Segment("* " + "x" * 100),))
+    assert {finding.decides for finding in decided.findings} == {decides}
 
 
 def test_another_text_is_not_filled() -> None:

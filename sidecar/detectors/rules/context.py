@@ -71,6 +71,9 @@ _SENTENCE_FRAGMENT = _pattern(words.SENTENCE_FRAGMENT)
 _EXTERNAL_SCOPE = _pattern(words.EXTERNAL_SCOPE)
 _ABOUT_MODEL = _pattern(words.ABOUT_MODEL)
 _FIRST_PERSON = _pattern(words.FIRST_PERSON)
+_OWN_WORDS = _pattern(words.OWN_WORDS)
+_EVERYTHING = _pattern(words.EVERYTHING)
+_SLIP = _pattern(words.SLIP)
 _CANCELLED_OBJECT = _pattern(words.CANCELLED_OBJECT)
 _SECOND_PERSON = _pattern(words.SECOND_PERSON)
 _HOW_TO = _pattern(words.HOW_TO)
@@ -197,9 +200,14 @@ def _first_sentence(after: str) -> str:
 
 def _is_scoped(hit: str, after: str) -> bool:
     """Whether the order is about one thing in the world, or cancels the speaker's own words, as people do daily."""
-    if not _CANCEL_VERB.search(hit) or not _CANCELLED_OBJECT.search(hit) or _SECOND_PERSON.search(hit):
+    if not _CANCEL_VERB.search(hit):
         return False
     continuation = _first_sentence(after)
+    if _OWN_WORDS.search(hit) or _SLIP.search(continuation):
+        is_all = _EVERYTHING.search(hit) and any(map(str.isalnum, after))
+        return not is_all and not _REPLACEMENT_ORDER.search(continuation)
+    if not _CANCELLED_OBJECT.search(hit) or _SECOND_PERSON.search(hit):
+        return False
     if _FIRST_PERSON.search(hit):
         return not _REPLACEMENT_ORDER.search(continuation)
     return bool(_EXTERNAL_SCOPE.search(continuation)) and not _ABOUT_MODEL.search(continuation[:SCOPE_REACH])

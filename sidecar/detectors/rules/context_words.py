@@ -190,13 +190,28 @@ FIRST_PERSON = (
     r"|talimat(?:lar)?ım[ıa]?\b|yönergelerimi"
 )
 """The speaker cancels their own words."""
+OWN_WORDS = (
+    r"\b(?:i|we)(?:'ve|\s+have|\s+had)?\s+(?:just\s+|already\s+)?(?:said|told|wrote|written|asked|mentioned|gave|given|sent|pasted|typed|discussed)\b"
+    r"|\b(?:in|from|of|on|about)\s+(?:my|our)\b|\bich\s+(?:\pL+\s+){0,3}(?:gesagt|geschrieben)|j'ai\s+(?:dit|écrit)|\b(?:dije|escribí|he\s+dicho)\b"
+    r"|\beu\s+(?:disse|escrevi)\b|\bho\s+(?:detto|scritto)\b|\bik\s+(?:\pL+\s+){0,3}(?:zei|schreef)|\bя\s+(?:\pL+\s+)?(?:сказал|написал|говорил|писал)"
+    r"|我(?:之前|刚才|刚刚|前面|上面|先前)?(?:说|說|写|問|问|讲)"
+)
+"""The speaker's own earlier words, or a text of theirs."""
+EVERYTHING = r"\b(?:everything|all|alles|tout|todo|tudo|tutto|вс[её])\b|一切|所有|全部"
+"""With it an attack begins as well: "forget everything I told you, your new job is ..."."""
+SLIP = (
+    r"\b(?:i|we)\s+(?:made\s+(?:a|an)\s+(?:mistake|error|typo)|mistyped|misspoke|messed\s+up|pasted\s+the\s+wrong|was\s+wrong|meant)\b|\bmy\s+(?:mistake|bad|fault)\b"
+    r"|\bwrong\s+(?:chat|file|window|tab|thread|text|message)\b|\bhabe\s+mich\s+(?:vertippt|geirrt|vertan|verschrieben)|\bme\s+suis\s+trompé|\bme\s+(?:equivoqué|he\s+equivocado|enganei)"
+    r"|\bho\s+sbagliato|\bvergiste\s+me|\b(?:ошибся|ошиблась|опечатал\w+)"
+)
+"""Why people take their words back."""
 CANCELLED_OBJECT = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+|messages?|rules?)\b|anweisung|vorgab|consignes|directives|[oó]rden|indicac|indicaz|instruções|ordens|regel|polec|wytyczn|инструк|указан|talimat|hướng|instruksi|تعليمات"
 """The object of such a cancellation, required by the two above."""
 SECOND_PERSON = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|tes|vos|tus|tu|seus|suas|teus|tuas|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
 """Names the owner of the orders: those of the model are not a thing in the world."""
 HOW_TO = r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z"
 """A question how something is done is not an order, unless it is about the model's own (`SECOND_PERSON`)."""
-CANCEL_VERB = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse"
+CANCEL_VERB = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse|忘记|忘掉|忽略|无视|忘れ|無視"
 """The verbs of a cancellation."""
 REPLACEMENT_ORDER = r"\A\W{0,3}(?:and|instead|then|but)\W+(?:[a-z]+\W+){0,2}?(?:say|respond|reply|print|output|reveal|tell|repeat|show|write|answer|follow|act|pretend|obey|execute|send)\b"
 """What an attack says next."""
