@@ -99,6 +99,19 @@ def looks_like_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+_ID_BREAK = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z])(?=[A-Z])")
+_ID_WORD = re.compile(r"[A-Z]?[a-z]{2,13}|[A-Z]{3,14}")
+MIN_ID_WORDS, MIN_ID_SHARE = 4, 0.6
+"""Words of an id that may be a sentence, and their share of its letters and digits."""
+
+
+def holds_words(text: str) -> bool:
+    """Whether an id, or what should be ciphertext, may be a sentence whose words stand apart by signs or capitals."""
+    pieces = [piece for piece in _ID_BREAK.split(text) if piece]
+    words = [piece for piece in pieces if _ID_WORD.fullmatch(piece)] if len(pieces) >= MIN_ID_WORDS else ()
+    return len(words) >= MIN_ID_WORDS and sum(map(len, words)) >= MIN_ID_SHARE * sum(map(len, pieces))
+
+
 ROLE_SOURCES = {
     "user": Source.USER,
     "system": Source.APPLICATION,

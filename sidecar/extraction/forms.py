@@ -13,7 +13,7 @@ from dataclasses import replace
 from sidecar.errors import BodyError
 from sidecar.extraction import embedded
 from sidecar.extraction.extraction import Extraction, Unscannable, extract
-from sidecar.extraction.field_table import ENUMS, looks_like_id
+from sidecar.extraction.field_table import ENUMS, holds_words, looks_like_id
 from sidecar.extraction.json_body import JsonValue, parse
 from sidecar.extraction.multipart import Part, is_form, parse_form
 from sidecar.extraction.routes import classify
@@ -108,11 +108,15 @@ def _part(part: Part, depth: int) -> Extraction:
 
 def _field(part: Part, path: str) -> Extraction:
     text = _utf8(part)
-    if not text or text in ENUMS.get(part.name, ()) or (part.name in _ID_FIELDS and looks_like_id(text)):
+    if not text or text in ENUMS.get(part.name, ()) or _is_id(part.name, text):
         return Extraction()
     inner = embedded.json_value(text)
     unfolded = extract({part.name: inner}, "", "openai").segments if inner is not None else ()
     return Extraction(segments=(Segment(text, Source.USER, path), *unfolded))
+
+
+def _is_id(name: str, text: str) -> bool:
+    return name in _ID_FIELDS and looks_like_id(text) and not holds_words(text)
 
 
 def _file(part: Part, path: str) -> Extraction:

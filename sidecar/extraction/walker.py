@@ -33,6 +33,7 @@ from sidecar.extraction.field_table import (
     SCHEMA_WORDS,
     THIRD_PARTY,
     TOKEN_LISTS,
+    holds_words,
     is_client_named,
     looks_like_id,
 )
@@ -296,4 +297,5 @@ def _item_source(kind: str, source: Source) -> Source:
 def _is_ignored(text: str, at: Location) -> bool:
     if at.pattern not in IDS:
         return False
-    return bool(_OPAQUE.fullmatch(text)) if at.name in OPAQUE else looks_like_id(text)
+    fits = _OPAQUE.fullmatch(text) is not None if at.name in OPAQUE else looks_like_id(text)
+    return fits and not holds_words(text)
