@@ -45,6 +45,9 @@ USER = 0
 """The channel of users."""
 PARTS_FROM = (0.05, 0.05, 0.8)
 """Probability by channel from which the parts of a window are scored alone. An application's own are orders."""
+MIN_WITH_PARTS = (1_000, 0, 0)
+"""Characters by channel of a text whose parts, and those of what is hidden in it, are scored alone: of a user's short
+one, such as some subtitles, all counts."""
 MAX_WITH_PARTS = 8_192
 """Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
 CHUNK = 32_768
@@ -294,8 +297,8 @@ class Batcher:
             if self._keep(job, source, window, score):
                 return
             yield
-            is_short = len(job.texts[source.text].text) <= MAX_WITH_PARTS
-            if is_short and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
+            has_parts = MIN_WITH_PARTS[channel] <= len(job.texts[source.text].text) <= MAX_WITH_PARTS
+            if has_parts and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return

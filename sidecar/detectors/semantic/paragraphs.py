@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
 """Characters of a part that is scored alone. A longer one fills windows of its own."""
-MIN_TEXT = 1_000
-"""Characters of a user's text whose parts are scored alone: of a shorter one, such as some subtitles, all counts."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE = re.compile(r"\n\s*|<!--\s*|\s*-->|</?[A-Za-z][^<>\n]{0,200}>\s*|\"\s*[,:]\s*\"|\\n")
 """A line, an HTML comment, what stands between tags, a field of JSON."""
@@ -17,11 +15,9 @@ _LINE = re.compile(r"\n\s*|<!--\s*|\s*-->|</?[A-Za-z][^<>\n]{0,200}>\s*|\"\s*[,:
 def parts(text: str, start: int, end: int, *, lines: bool) -> Iterator[tuple[int, int]]:
     """The spans of the paragraphs that overlap `text[start:end]`, with `lines` also of their lines.
 
-    Without `lines` a short text has none. Paragraphs end at blank lines. In logs, code, tables and lists a line is what
-    a paragraph is in prose, and in markup and JSON on one line an element, a comment or a field.
+    Paragraphs end at blank lines. In logs, code, tables and lists a line is what a paragraph is in prose, and in markup
+    and JSON on one line an element, a comment or a field.
     """
-    if len(text) < MIN_TEXT and not lines:
-        return
     paragraphs = dict.fromkeys(_between(_PARAGRAPH, text, start, end))
     yield from paragraphs
     if lines:

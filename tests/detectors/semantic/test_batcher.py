@@ -14,7 +14,7 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Array, Calibration, ModelArtifact
-from sidecar.detectors.semantic.batcher import MAX_WITH_PARTS, Batcher, BatchResult, ChannelText
+from sidecar.detectors.semantic.batcher import MAX_WITH_PARTS, MIN_WITH_PARTS, Batcher, BatchResult, ChannelText
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import WindowSpec
@@ -342,6 +342,23 @@ async def test_a_paragraph_is_scored_alone(make: Make, channel: int, offset: flo
     assert result.window_counts == (len(result.scored),)
     assert text[slice(*worst.source.locate(worst.start, worst.end))] == ORDER
     assert encoder.read.count([6]) == 1
+
+
+@pytest.mark.parametrize(("paragraphs", "expected"), [(2, 0.0), (4, 5.0)])
+async def test_a_users_short_text_has_no_parts(make: Make, paragraphs: int, expected: float) -> None:
+    """Of a few paragraphs all counts."""
+    text = "\n\n".join([*[prose(20)] * (paragraphs // 2), ORDER, *[prose(20)] * (paragraphs // 2)])
+    assert (len(text) < MIN_WITH_PARTS[0]) is (expected == 0.0)
+    result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, 0)])
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(expected)
+
+
+async def test_what_is_hidden_in_a_long_text_has_its_parts(make: Make) -> None:
+    """Its view is short, with the surroundings of what was decoded."""
+    hidden = base64.b64encode(f"{prose(10)}\n\n{ORDER}\n\n{prose(10)}".encode()).decode()
+    text = "\n\n".join([*[prose(20)] * 2, hidden, *[prose(20)] * 2])
+    result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, 0)])
+    assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(5.0)
 
 
 async def test_long_documents_have_no_parts(make: Make) -> None:
