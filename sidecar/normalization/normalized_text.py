@@ -30,13 +30,17 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalizedText:
-    """One view of a text. `path` names the steps that led to it; the original has none."""
+    """One view of a text. `path` names the steps that led to it; the original has none.
+
+    `replaced`: where in `text` the last step put something in the place of the parent's text.
+    """
 
     text: str
     path: tuple[str, ...] = ()
     hidden: bool = False
     parent: NormalizedText | None = None
     origin: Callable[[int, int], Span] | None = field(default=None, repr=False)
+    replaced: tuple[Span, ...] = ()
 
     @property
     def name(self) -> str:
@@ -119,16 +123,18 @@ def assemble(
     parent: NormalizedText, step: str, replacements: Iterable[Replacement], *, hidden: bool, context: int = CONTEXT
 ) -> NormalizedText | None:
     """The view with these replacements (in order, disjoint) and what surrounds them; None if there are none."""
-    builder, last = _Builder(), 0
+    builder, last, replaced = _Builder(), 0, list[Span]()
     for replacement in replacements:
         builder.between(parent.text, last, replacement.start, context)
+        replaced.append((builder.length, builder.length + len(replacement.text)))
         builder.add(replacement.text, replacement.start, replacement.end, exact=False)
         last = replacement.end
     if not last:
         return None
     tail = min(len(parent.text), last + context)
     builder.add(parent.text[last:tail], last, tail)
-    return NormalizedText("".join(builder.parts), (*parent.path, step), hidden or parent.hidden, parent, builder.origin)
+    text, path = "".join(builder.parts), (*parent.path, step)
+    return NormalizedText(text, path, hidden or parent.hidden, parent, builder.origin, tuple(replaced))
 
 
 def translate(

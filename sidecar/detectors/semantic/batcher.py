@@ -26,6 +26,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 import numpy as np
 
@@ -257,9 +258,11 @@ class Batcher:
         yield from self._second_stage(job)
 
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
-        """All windows of one view by the first stage."""
+        """All windows of one view by the first stage, and what was decoded in it without its surroundings."""
         text = job.texts[source.text]
-        for window in self._scorer.windows(source.view.text):
+        decoded = list(self._scorer.decoded(source.view)) if _has_parts(text) else []
+        job.parts.update((id(source.view), window.start, window.end) for window in decoded)
+        for window in chain(self._scorer.windows(source.view.text), decoded):
             job.window_counts[source.text] += 1
             score = self._first_stage_score(window, text.channel)
             exits_early = self._scorer.exits_early(score) and not _is_hit(text.hits, source, window)
@@ -290,15 +293,15 @@ class Batcher:
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
             score = self._second_stage_score(window, channel)
             total_cost += score.cost
-            if self._needs_rescoring(score, window, source.view.text, channel):
+            is_part = (id(source.view), window.start, window.end) in job.parts
+            if not is_part and self._needs_rescoring(score, window, source.view.text, channel):
                 score, cost = yield from self._rescored(score, window, source.view.text, channel)
                 total_cost += cost
             job.pending_counts[source.text] -= 1
             if self._keep(job, source, window, score):
                 return
             yield
-            has_parts = MIN_WITH_PARTS[channel] <= len(job.texts[source.text].text) <= MAX_WITH_PARTS
-            if has_parts and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
+            if _has_parts(job.texts[source.text]) and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return
@@ -374,6 +377,10 @@ def views_to_score(text: str) -> Iterator[NormalizedText]:
     hidden = (view for view in views if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
     yield from (view for view in hidden if view.path[-1] not in _SPELLINGS)
     yield from readings(views)
+
+
+def _has_parts(text: ChannelText) -> bool:
+    return MIN_WITH_PARTS[text.channel] <= len(text.text) <= MAX_WITH_PARTS
 
 
 def _is_hit(hits: Sequence[tuple[int, int]], source: TextView, window: Window) -> bool:

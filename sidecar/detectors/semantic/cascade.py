@@ -11,7 +11,7 @@ its reported logit never exceeds that threshold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Protocol
@@ -20,10 +20,11 @@ import numpy as np
 
 from sidecar.detectors.semantic.artifact import Array, Head, ModelArtifact
 from sidecar.detectors.semantic.encoder import Encoder, OnnxEncoder, Session, open_encoder
-from sidecar.detectors.semantic.paragraphs import parts
+from sidecar.detectors.semantic.paragraphs import parts, parts_among
 from sidecar.detectors.semantic.prose import is_prose
 from sidecar.detectors.semantic.spellings import alternative_spellings
 from sidecar.detectors.semantic.windows import Window
+from sidecar.normalization.normalized_text import NormalizedText
 
 FIRST_STAGE_FILE = "first.onnx"
 MAX_UNKNOWN_SHARE = 0.2
@@ -100,11 +101,19 @@ class CascadeScorer:
         shifted = [next(self.encoder.windows(text[start:end]), None) for start, end in (earlier, later)]
         return [candidate for candidate in shifted if candidate is not None and candidate.ids != window.ids]
 
+    def decoded(self, view: NormalizedText) -> Iterator[Window]:
+        """What the last step of a view put in the place of other text, where that is a window itself."""
+        return self._whole(view.text, parts_among(view.replaced, 0, len(view.text)))
+
     def parts(self, text: str, window: Window, *, lines: bool) -> Iterator[Window]:
         """The paragraphs of a window, and with `lines` their lines, each of which is a window itself."""
-        for start, end in parts(text, window.start, window.end, lines=lines):
+        spans = parts(text, window.start, window.end, lines=lines)
+        return (part for part in self._whole(text, spans) if part.ids != window.ids)
+
+    def _whole(self, text: str, spans: Iterable[tuple[int, int]]) -> Iterator[Window]:
+        for start, end in spans:
             candidates = list(islice(self.encoder.windows(text[start:end]), 2))
-            if len(candidates) == 1 and candidates[0].ids != window.ids:
+            if len(candidates) == 1:
                 yield replace(candidates[0], start=start + candidates[0].start, end=start + candidates[0].end)
 
     def first_stage(self, window: Window, channel: int) -> FirstStageScore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
 """Characters of a part that is scored alone. A longer one fills windows of its own."""
@@ -22,6 +22,13 @@ def parts(text: str, start: int, end: int, *, lines: bool) -> Iterator[tuple[int
     yield from paragraphs
     if lines:
         yield from (line for line in _between(_LINE, text, start, end) if line not in paragraphs)
+
+
+def parts_among(spans: Sequence[tuple[int, int]], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Those of these spans that overlap `text[start:end]` and have the length of a part."""
+    for first, last in spans:
+        if first < end and last > start and MIN_LENGTH <= last - first <= MAX_LENGTH:
+            yield first, last
 
 
 def _between(breaks: re.Pattern[str], text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, parts
+from sidecar.detectors.semantic.paragraphs import MAX_LENGTH, parts, parts_among
 
 FIRST, SECOND, THIRD = (
     "The first paragraph of three in this text.",
@@ -47,6 +47,14 @@ def test_lines_are_parts_where_they_are_asked_for() -> None:
 def test_elements_comments_and_fields_are_lines(text: str) -> None:
     """Of pages and results that have no line breaks."""
     assert FIRST in found(text, 0, len(text), lines=True)
+
+
+def test_of_what_was_decoded_only_whole_parts_count() -> None:
+    """Those that overlap the window, neither a word nor more than a window."""
+    spans = [(0, 5), (10, 60), (70, 70 + MAX_LENGTH + 1), (2_000, 2_050)]
+    assert list(parts_among(spans, 0, 100)) == [(10, 60)]
+    assert list(parts_among(spans, 2_049, 3_000)) == [(2_000, 2_050)]
+    assert list(parts_among(spans, 60, 70)) == []
 
 
 def test_short_lines_and_endless_paragraphs_are_left_to_the_windows() -> None:
