@@ -33,9 +33,10 @@ import numpy as np
 from sidecar.detectors.semantic.artifact import Array, Calibration
 from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, WindowScore
 from sidecar.detectors.semantic.recent_scores import ScoreCache
+from sidecar.detectors.semantic.views import views_to_score
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
-from sidecar.normalization import NormalizedText, encodable, normalizations, readings
+from sidecar.normalization import NormalizedText
 from sidecar.util.fair_queue import FairQueue
 
 TIME_SLICE = 0.01
@@ -53,9 +54,6 @@ MAX_WITH_PARTS = 8_192
 """Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
-_COMMON_ENCODINGS = frozenset({"url", "leet"})
-_SPELLINGS = frozenset({"unhidden", "folded"})
-"""Last steps of views that are scored with their parent: every window is also scored in this spelling."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,18 +363,6 @@ class Batcher:
             score = self._scorer.second_stage(window, channel)
             self._cache.put(key, score)
         return score
-
-
-def views_to_score(text: str) -> Iterator[NormalizedText]:
-    """The text, its hidden content, and what it says if its words are read as English.
-
-    URL encoding and leetspeak are too common to count as hidden.
-    """
-    yield NormalizedText(encodable(text))
-    views = normalizations(text)
-    hidden = (view for view in views if view.hidden and _COMMON_ENCODINGS.isdisjoint(view.path))
-    yield from (view for view in hidden if view.path[-1] not in _SPELLINGS)
-    yield from readings(views)
 
 
 def _has_parts(text: ChannelText) -> bool:

@@ -363,8 +363,8 @@ async def test_what_is_hidden_in_a_long_text_has_its_parts(make: Make) -> None:
 
 async def test_what_is_decoded_is_scored_alone(make: Make) -> None:
     """Without the prose around it in its view, from which no paragraph parts it."""
-    hidden = "•".join(ORDER)
-    text = f"{prose(20)} {prose(20)}: {hidden}: {prose(20)} {prose(20)}"
+    hidden = "•".join("attack calm doubt calm doubt quietly")
+    text = f"{prose(20)} {prose(20)} {hidden} {prose(20)} {prose(20)}"
     result = await make(Diluted(cut=WindowSpec(16, 4))).score([ChannelText(text, 0)])
     assert len(text) >= MIN_WITH_PARTS[0]
     assert max(float(window.logits[0]) for window in result.scored) == pytest.approx(5.0)
