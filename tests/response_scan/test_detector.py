@@ -101,9 +101,9 @@ async def test_a_value_of_a_tools_result_is_no_news() -> None:
     result = {"role": "tool", "tool_call_id": "c", "content": json.dumps({"mail": MAIL, "phone": "+41 44 123 45 67"})}
     with_result = [asked, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
     answered = f"Write to {MAIL.title()} or call +41441234567."
-    for messages, found in (([asked], ["PII-100", "PII-110"]), (with_result, [])):
-        texts = extract({"messages": messages}, "/chat/completions", "openai")
-        assert [rule for rule, _ in await rules(answered, texts)] == found
+    without, texts = (extract({"messages": m}, "/chat/completions", "openai") for m in ([asked], with_result))
+    assert {rule for rule, _ in await rules(answered, without)} >= {"PII-100", "PII-110"}
+    assert await rules(answered, texts) == []
 
 
 @pytest.mark.parametrize(
