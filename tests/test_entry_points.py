@@ -57,11 +57,13 @@ ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
 CHECKS: dict[str, Callable[[Reply, str], bool]] = {
     "refused": lambda reply, _: reply.blocked and reply.status != 503,
     "error": lambda reply, _: reply.blocked and reply.status == 503,
-    "passes": lambda reply, _: not reply.blocked and reply.changed is None,
+    "passes": lambda reply, _: (
+        not reply.blocked and reply.changed is None and "x-sidecar-unscanned" not in reply.headers
+    ),
     "replaced": lambda reply, text: (
         not reply.blocked and reply.changed == text.replace("jon.frey@seepost.ch", "<EMAIL_1>")
     ),
-    "named": lambda reply, _: not reply.blocked and reply.headers.get("x-sidecar-unscanned") == "user",
+    "named": lambda reply, _: not reply.blocked and reply.headers.get("x-sidecar-unscanned") in {"user", "no_layer"},
 }
 
 
@@ -220,7 +222,8 @@ def test_a_setting_of_some_entry_points_holds_there(start_sidecar: StartSidecar)
     assert all(set(cells["holds for"].split(", ")) <= set(followed[row]) for row, cells in some.items())
 
 
-FIRST = {"scan.threshold", "scan.sources.user.layers", "mode", "pii", "rules"}
+FIRST = {"scan.threshold", "scan.sources.user.layers", "mode", "pii", "rules", "exceptions", "models"}
+FIRST |= {"failure.all", "failure.llm_judge"}
 SECOND = {"responses", "answers.restore", "history", "block.status", "failure.input.media"}
 NOT_BY_ENTRY_POINT = {
     "listen": "where it listens, not what is decided",
@@ -229,30 +232,26 @@ NOT_BY_ENTRY_POINT = {
     "inline": "which routes the inline proxy serves",
     "shadow": "reported beside the verdict, changes none",
     "store": "where keys and decisions are kept",
-    "limits": "how much a client may send; enforced before any entry point by the gatekeeper",
+    "limits": "how much a client may send; enforced by the gatekeeper: rate here, size in test_entry_point_limits.py",
     "cache": "repeats verdicts",
-    "auth": "who may ask; enforced by the gatekeeper",
-    "log": "what is written",
+    "auth": "who may ask; enforced by the gatekeeper: an unknown key in test_entry_point_limits.py",
+    "log": "what is written; `log.required` in test_entry_point_limits.py",
     "compat": "which entry points there are",
     "mcp": "the servers behind /mcp",
     "telemetry": "what is written",
     "alerts": "what is written",
     "sinks": "what is written",
     "drain": "how it ends",
-    "models": "an engine's setting by the request's model; a text without a chat has none",
-    "exceptions": "the engine's, which every entry point asks",
     "policies": "the engine's",
     "layers": "the engine's",
-    "scan.deadline": "the engine's; for responses that of the response scan",
-    "scan.deadline_per_mb": "the engine's",
-    "scan.concurrency": "the engine's",
-    "scan.queue": "the engine's",
-    "scan.sources": "read by one function for all chats (`selection.select`); the user's layers are in the table",
-    "failure.rules": "the engine's",
-    "failure.semantic": "the engine's",
-    "failure.llm_judge": "the engine's",
-    "failure.all": "the engine's",
-    "failure.overload": "the engine's",
+    "scan.deadline": "in test_entry_point_limits.py; for responses that of the response scan",
+    "scan.deadline_per_mb": "added to `scan.deadline` by the engine",
+    "scan.concurrency": "in test_entry_point_limits.py",
+    "scan.queue": "in test_entry_point_limits.py",
+    "scan.sources": "the user's layers are in the table, thresholds of all in test_entry_point_limits.py",
+    "failure.rules": "the engine's, in one place with that of the judge (`Stage.on_failure`), which is in the table",
+    "failure.semantic": "the same",
+    "failure.overload": "in test_entry_point_limits.py",
     "failure.answer": "part of `responses`",
     "failure.unknown_route": "the inline proxy's: other entry points have no unknown routes",
     "failure.input": "holds where `failure.input.media` does",
