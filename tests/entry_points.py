@@ -57,6 +57,10 @@ class EntryPoints:
         """`POST /api/v1/prompt/scan`."""
         return _scanned(self.post("/api/v1/prompt/scan", {"prompt": text}))
 
+    def explain(self, text: str) -> Reply:
+        """`POST /api/v1/prompt/explain`, which decides as `prompt/scan` does."""
+        return _scanned(self.post("/api/v1/prompt/explain", {"prompt": text}))
+
     def chat_scan(self, text: Said) -> Reply:
         """`POST /api/v1/chat/scan`."""
         return _scanned(self.post("/api/v1/chat/scan", _chat(text) | MODEL))

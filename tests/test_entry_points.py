@@ -100,12 +100,13 @@ def served(start_sidecar: StartSidecar, row: str) -> EntryPoints:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_setting_holds_at_every_entry_point(start_sidecar: StartSidecar, row: str) -> None:
-    """What the table says is what happens, at all twelve; and harmless text passes everywhere, unchanged."""
+    """What the table says is what happens, at all twelve; explain says what scan does; harmless text passes."""
     entry_points, text, expected = served(start_sidecar, row), ROWS[row][2], table()[row]
     replies = {name: ask(entry_points, text) for name, ask in ENTRY_POINTS.items()}
     wrong = {name: reply for name, reply in replies.items() if not CHECKS[expected[name]](reply, text)}
     harmless = {name: ask(entry_points, HARMLESS) for name, ask in ENTRY_POINTS.items()}
     assert wrong == {}
+    assert CHECKS[expected["scan"]](entry_points.explain(text), text)
     passes = {name: cell if cell in {"named", "error"} else "passes" for name, cell in expected.items()}
     assert {name: reply for name, reply in harmless.items() if not CHECKS[passes[name]](reply, "")} == {}
 

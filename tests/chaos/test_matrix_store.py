@@ -108,6 +108,23 @@ async def test_a_start_on_a_slow_store(tmp_path: Path, postgres: servers.Postgre
             assert (await here.scan()).status == 200
 
 
+async def test_a_start_on_a_store_that_is_too_slow_waits_for_it(tmp_path: Path, postgres: servers.PostgreSql) -> None:
+    """With 2 s for each answer no connection is open in time: the process lives, says so, and serves later."""
+    url = postgres.new_database()
+    async with link(postgres.port) as wire, recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+        await wire.set(Fault("latency", pause=2.0))
+        values = process_settings(tmp_path, upstream.url, store={"url": through(url, wire.port)})
+        values["upstream"] |= PATIENT
+        running = SidecarProcess(tmp_path, values)
+        starting = asyncio.ensure_future(asyncio.to_thread(running.start))
+        await patiently((tmp_path / "output").exists, 60)
+        await patiently(lambda: "store_unreachable" in running.output, 120)
+        await wire.set(NO_FAULT)
+        await starting
+        assert (await World(running.base, session).inline()).status == 200
+        assert await asyncio.to_thread(running.stop) == 0
+
+
 async def test_a_read_only_store(tmp_path: Path, postgres: servers.PostgreSql) -> None:
     """Keys are checked, /ready says why it is degraded, and what could not be written is written afterwards."""
     url = postgres.new_database()
