@@ -68,7 +68,10 @@ class ModelError(SidecarError):
 
 
 class StoreError(SidecarError):
-    """The database did not respond."""
+    """The database did not respond. The message is the driver's reason, without the parameters of the statement."""
+
+    holds_no_values = True
+    """Whether the message may be logged wherever the error ends up."""
 
 
 class StoreConflict(StoreError):

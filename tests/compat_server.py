@@ -55,7 +55,7 @@ async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> As
     scanner, decision_log = WordScanner(), RecordedDecisionLog()
     gatekeeper = Gatekeeper(ring, MemoryLimiter(), settings)
     app = web.Application(middlewares=[error_boundary()])
-    personal = personal_rules(policy.load(())) if settings.responses != "off" else None
+    personal = personal_rules(policy.load(())) if settings.scans_for_pii else None
     app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
     envoy = ExtAuthz(scanner, decision_log, gatekeeper, settings).handle
     if settings.compat.envoy:

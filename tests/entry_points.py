@@ -17,6 +17,8 @@ from sidecar.cli.main import main
 
 COMPAT = ("moderations", "llm_guard", "lakera", "litellm", "agentgateway", "envoy")
 CHAT = "/v1/chat/completions"
+MODEL = {"model": "m"}
+"""Sent wherever the contract has a place for it."""
 Said = str | list[dict[str, Any]]
 """A text of the user, or the messages of a conversation."""
 
@@ -45,7 +47,7 @@ class EntryPoints:
 
     def inline(self, text: Said) -> Reply:
         """The inline proxy; the echo upstream says what it received."""
-        response = self.post(CHAT, _chat(text) | {"model": "m"})
+        response = self.post(CHAT, _chat(text) | MODEL)
         if response.status_code != 200:
             return Reply(True, None, response.headers, response.status_code)
         sent = response.json()["choices"][0]["message"]["content"]
@@ -55,9 +57,13 @@ class EntryPoints:
         """`POST /api/v1/prompt/scan`."""
         return _scanned(self.post("/api/v1/prompt/scan", {"prompt": text}))
 
+    def explain(self, text: str) -> Reply:
+        """`POST /api/v1/prompt/explain`, which decides as `prompt/scan` does."""
+        return _scanned(self.post("/api/v1/prompt/explain", {"prompt": text}))
+
     def chat_scan(self, text: Said) -> Reply:
         """`POST /api/v1/chat/scan`."""
-        return _scanned(self.post("/api/v1/chat/scan", _chat(text)))
+        return _scanned(self.post("/api/v1/chat/scan", _chat(text) | MODEL))
 
     def batch(self, text: str) -> Reply:
         """`POST /api/v1/prompt/batch` with one prompt."""
@@ -67,7 +73,7 @@ class EntryPoints:
     def litellm(self, text: Said) -> Reply:
         """LiteLLM's generic guardrail."""
         texts = [text] if isinstance(text, str) else []
-        body = {"input_type": "request", "texts": texts, "structured_messages": _chat(text)["messages"]}
+        body = {"input_type": "request", "texts": texts, "structured_messages": _chat(text)["messages"]} | MODEL
         response = self.post("/beta/litellm_basic_guardrail_api", body)
         action = response.json().get("action")
         changed = response.json()["texts"][0] if action == "GUARDRAIL_INTERVENED" else None
@@ -114,18 +120,18 @@ class EntryPoints:
 
     def moderations(self, text: str) -> Reply:
         """OpenAI's moderations, answered by the sidecar."""
-        response = self.post("/v1/moderations", {"input": text})
+        response = self.post("/v1/moderations", {"input": text} | MODEL)
         results = response.json().get("results")
         return Reply(not results or results[0]["flagged"], None, response.headers, response.status_code)
 
     def envoy(self, text: Said) -> Reply:
         """Envoy's ext_authz over HTTP."""
-        response = self.post(f"/envoy{CHAT}", _chat(text))
+        response = self.post(f"/envoy{CHAT}", _chat(text) | MODEL)
         return Reply(response.status_code != 200, None, response.headers, response.status_code)
 
     def envoy_grpc(self, text: Said) -> Reply:
         """Envoy's ext_authz over gRPC."""
-        body = json.dumps(_chat(text)).encode()
+        body = json.dumps(_chat(text) | MODEL).encode()
         headers = {":method": "POST", ":path": CHAT, "content-type": "application/json", "x-api-key": self.key}
         http = {"method": "POST", "path": CHAT, "size": len(body), "raw_body": body}
         http["headers"] = [{"key": name, "value": value} for name, value in headers.items()]

@@ -75,7 +75,8 @@ def together(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) 
 class SidecarProcess:
     """A real `sidecar serve` in a child process with its own store. It is killed after its test (`no_survivors`).
 
-    `launcher` is a command prefix and `address` the host to connect to, for a process in a separate network.
+    `launcher` is a command prefix and `address` the host to connect to, for a process in a separate network. A start
+    waits until `probe`, a path of the admin port, answers 200.
     """
 
     started: ClassVar[list[tuple[SidecarProcess, subprocess.Popen[bytes]]]] = []
@@ -88,6 +89,7 @@ class SidecarProcess:
     launcher: tuple[str, ...] = ()
     address: str = "127.0.0.1"
     python: str = sys.executable
+    probe: str = "/ready"
 
     @property
     def base(self) -> str:
@@ -130,7 +132,7 @@ class SidecarProcess:
             if self.process.poll() is not None:
                 raise RuntimeError(f"sidecar ended with {self.process.returncode}:\n{self.output}")
             try:
-                if httpx.get(f"{self.admin}/ready", timeout=2).status_code == 200:
+                if httpx.get(f"{self.admin}{self.probe}", timeout=2).status_code == 200:
                     return self
             except httpx.TransportError:
                 time.sleep(0.05)

@@ -23,7 +23,7 @@ from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanOutcome
 from sidecar.server.headers import scan_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
-from sidecar.server.responses import DECISION, DECISION_ID, scan_headers
+from sidecar.server.responses import DECISION_ID, joined_names, scan_headers
 from sidecar.taxonomy import identifiers
 from sidecar.types import Finding, LayerReport, Verdict
 from sidecar.util import json
@@ -72,13 +72,15 @@ class ScanApi:
         return replace(scan_input, request=replace(scan_input.request, system_prompt=chat_request.system_prompt))
 
     async def batch(self, request: web.Request) -> web.Response:
-        """Scan a list of requests; returns the results in the same order."""
+        """Scan a list of requests; returns the results in the same order, and names what was unscanned in any."""
         scan_requests = await self._read(request, scan_request.parse_batch)
-        results = []
+        outcomes = []
         for item in scan_requests:
             request[DECISION_ID] = new_decision_id()
-            results.append(scan_result((await self._endpoint.scan(request, ScanInput(item))).verdict))
-        return _json(results, {DECISION: request[DECISION_ID]})
+            outcomes.append(await self._endpoint.scan(request, ScanInput(item)))
+        unscanned = joined_names(*dict.fromkeys(outcome.unscanned for outcome in outcomes))
+        headers = scan_headers(request[DECISION_ID], unscanned)
+        return _json([scan_result(outcome.verdict) for outcome in outcomes], headers)
 
     async def _read(self, request: web.Request, parse: Parse) -> Any:
         try:

@@ -27,6 +27,10 @@ _COLUMNS = {
     "attacks": "attacks caught",
     "pairs": "pairs right",
 }
+_ONE_SIDED = {
+    "benign": "no unit is benign: nothing here tells how much ordinary text is blocked",
+    "attacks": "no unit is an attack: nothing here tells what is caught",
+}
 _SIDES = ("plain", "hard_negatives", "attacks")
 
 
@@ -37,6 +41,8 @@ def show_report(figures: Mapping[str, Any]) -> None:
     _show_totals(figures)
     if figures["unlabelled"]:
         out.print(f"{figures['unlabelled']} units had no label and count nowhere", style="yellow")
+    if missing := [words for side, words in _ONE_SIDED.items() if not figures[side]["of"] + figures[side]["unscanned"]]:
+        out.print(missing[0], style="yellow")
     for name, title in _GROUPS.items():
         if len(figures["groups"][name]) > 1:
             _show_group(title, figures["groups"][name])

@@ -26,9 +26,19 @@ _KINDS = {
 }
 _ANY = re.compile(r"<([A-Z]{2,9}_[1-9][0-9]{0,8})>")
 _OPEN = re.compile(r"<(?:[A-Z]{1,9}(?:_[0-9]{0,9})?)?$")
-_LEAD = re.compile(r"(?:[^\W\d]+[^\w+(]+)+(?=\S*\d)")
+_LEAD = re.compile(r"(?:[^\w+(]|\((?=[^\W\d]))*(?:[^\W\d]+[^\w+(]+)*(?<!\w-)(?<!\b[A-Z][ ])(?=\S*\d)")
+"""Words before a number; letters that a hyphen joins to it, and a single one, belong to it."""
+_BIRTH_LEAD = re.compile(r"(?i)\D*?(?=\d|\b(?:jan|feb|m[aä]r|apr|ma[iy]|jun|jul|aug|sep|o[ck]t|nov|de[cz]))")
+_TRAIL = re.compile(r"[ ]?-?[ ]?\(?[^\W\d]+$")
 _ADDRESS_LEAD = re.compile(r"(?i)(?:address|lives? at|located at|meet you at|delivered to|sent to)(?: is)?:?\s+")
-_WORDS = frozenset({"SECRET", "ADDRESS", "EMAIL"})
+_LEADS = {
+    "PHONE": _LEAD,
+    "ID": _LEAD,
+    "PII": _LEAD,
+    "BIRTHDATE": _BIRTH_LEAD,
+    **dict.fromkeys(("SECRET", "ADDRESS", "EMAIL"), _ADDRESS_LEAD),
+}
+"""The words before a value that its rule reads, too. Values of the other kinds stand alone: nothing of them stays."""
 
 
 class Span(NamedTuple):
@@ -60,11 +70,15 @@ def spans(text: str, findings: Iterable[Finding]) -> list[Span]:
 
 
 def _span(text: str, finding: Finding) -> Span:
-    """The finding's span without the words before a number, so that a number has one name in every context."""
+    """The finding's span without the words around a number, so that a number has one name in every context."""
     start, end, kind = finding.start or 0, finding.end or 0, kind_of(finding.rule)
-    lead = _ADDRESS_LEAD.match(text[start:end]) if kind in _WORDS else _LEAD.match(text[start:end])
+    lead = _LEADS[kind].match(text[start:end]) if kind in _LEADS else None
     start += lead.end() if lead else 0
-    return Span(start, max(start + 1, start + len(text[start:end].rstrip())), kind)
+    value = text[start:end].rstrip()
+    if kind == "PHONE":
+        value = _TRAIL.sub("", value)
+        value = value[:-1] if value.endswith(")") and value.count(")") > value.count("(") else value
+    return Span(start, max(start + 1, start + len(value)), kind)
 
 
 class Placeholders:

@@ -199,14 +199,19 @@ def _postgresql(url: str, time_limit: float, connections: int) -> Database:
     engine = create_async_engine(
         "postgresql+asyncpg://",
         async_creator=connect,
-        pool_size=connections // 2,
-        max_overflow=connections - connections // 2,
+        **_pool_bounds(connections),
         pool_timeout=time_limit,
         pool_pre_ping=True,
         hide_parameters=True,
         json_serializer=_json,
     )
     return Database(engine, name, time_limit, connect)
+
+
+def _pool_bounds(connections: int) -> dict[str, int]:
+    """Half of the connections stay open. A pool of size 0 would have no bound at all."""
+    kept = max(1, connections // 2)
+    return {"pool_size": kept, "max_overflow": connections - kept}
 
 
 def _json(value: object) -> str:
@@ -248,8 +253,7 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     engine = create_async_engine(
         URL.create("sqlite+aiosqlite", database=path),
         connect_args={"timeout": time_limit, "isolation_level": None},
-        pool_size=connections // 2,
-        max_overflow=connections - connections // 2,
+        **_pool_bounds(connections),
         pool_timeout=time_limit,
         hide_parameters=True,
         json_serializer=_json,

@@ -57,6 +57,8 @@ async def _run_once(name: str, step: Callable[[], Awaitable[None]]) -> bool:
     try:
         await step()
     except Exception as error:  # noqa: BLE001 - supervision: any failure is retried
-        _log.error("task_failed", task=name, kind=type(error).__name__)
+        # Any other message may quote a prompt.
+        reason = {"reason": str(error)} if getattr(error, "holds_no_values", False) else {}
+        _log.error("task_failed", task=name, kind=type(error).__name__, **reason)
         return False
     return True

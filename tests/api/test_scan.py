@@ -92,6 +92,21 @@ async def test_a_refused_scan_is_in_the_scan_log(tmp_path: Path, cause: str, sta
     assert (row.door, row.status, row.failure) == ("api", status, cause)
 
 
+async def test_a_scan_that_finds_no_room_is_in_the_scan_log(tmp_path: Path) -> None:
+    """One, and each of a batch."""
+    engine = Engine([Stage(Broken("error"))], EngineConfig(), Bulkhead(1, 0))
+    async with door(tmp_path, engine) as (server, key), engine._bulkhead, ClientSession() as session:
+        assert (await ask(server, key))[0] == 429
+        prompts, headers = [{"prompt": "x"}, {"prompt": "y"}], {"X-API-Key": key}
+        async with session.post(server.make_url("/api/v1/prompt/batch"), json=prompts, headers=headers) as answer:
+            assert answer.status == 429
+    store = await Store.open(f"sqlite:///{tmp_path}/api.db")
+    rows = await store.decisions.query()
+    await store.close()
+    assert {(row.door, row.status, row.failure) for row in rows} == {("api", 429, "overload")}
+    assert len(rows) >= 2
+
+
 async def test_a_scan_that_could_not_be_done_says_so_when_open(tmp_path: Path) -> None:
     """Open: the action is allow, and a header names the failure."""
     engine = Engine([Stage(Broken("unavailable"), "skip")], EngineConfig(all_failed=Action.ALLOW), Bulkhead(4, 4))

@@ -20,18 +20,20 @@ from sidecar.response_scan.sse import parse_event
 from sidecar.response_scan.stream_buffer import StreamBuffer
 
 SIZE = 4
+DEFAULT = Answers()
+WITH_PII = Answers(find=("system_prompt", "pii", "secrets"))
 
 
 class LeakDetected(Exception):
     """The scan has a finding."""
 
 
-async def is_detected(case: Case, *, stream: bool) -> bool:
-    """Whether an answer is flagged with the default settings, whole or in pieces."""
+async def is_detected(case: Case, *, stream: bool, settings: Answers = DEFAULT) -> bool:
+    """Whether an answer is flagged, whole or in pieces."""
     system, user, text = case
     messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
     texts = extract({"messages": messages}, "/chat/completions", "openai")
-    detector = await ResponseDetector.create(personal(), Answers(), texts)
+    detector = await ResponseDetector.create(personal(), settings, texts)
     if not stream:
         return bool(await detector.findings([(text, "p")]))
     return (await streamed(detector, text))[0]
@@ -71,11 +73,11 @@ async def test_leaks_are_caught(stream: bool) -> None:
     assert [case for case in cases["secrets"] if not await is_detected(case, stream=stream)] == []
 
 
-@pytest.mark.parametrize("stream", [False, True])
-async def test_ordinary_answers_pass(stream: bool) -> None:
+@pytest.mark.parametrize(("stream", "settings"), [(False, DEFAULT), (True, DEFAULT), (False, WITH_PII)])
+async def test_ordinary_answers_pass(settings: Answers, *, stream: bool) -> None:
     """At most 5 of 1,000 are withheld, those with seven consecutive words of the system prompt among them."""
     cases = sets_of_cases()["ordinary"]
-    flagged = [case for case in cases if await is_detected(case, stream=stream)]
+    flagged = [case for case in cases if await is_detected(case, stream=stream, settings=settings)]
     assert len({text for _, _, text in cases}) == 1000
     assert len(flagged) <= 5, flagged
 

@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,11 +40,11 @@ FEW = 2
 
 
 @asynccontextmanager
-async def stored_in(folder: Path, url: str) -> AsyncIterator[tuple[World, Recording]]:
-    """A sidecar on this store that checks each key anew; at the end no decision was lost and no attack went up."""
+async def stored_in(folder: Path, url: str, cache: str = "0ms") -> AsyncIterator[tuple[World, Recording]]:
+    """A sidecar on this store that trusts a key for `cache`; at the end no decision was lost and no attack went up."""
     async with recording(respond(ANSWER)) as upstream:
         store = {"url": url, "flush": 0.05}
-        configured = settings(folder, upstream.url, store=store, auth={"cache": "0ms"}, upstream=PATIENT)
+        configured = settings(folder, upstream.url, store=store, auth={"cache": cache}, upstream=PATIENT)
         dropped = LOG_DROPPED._value.get()
         async with world(configured) as here:
             yield here, upstream
@@ -74,8 +75,27 @@ async def test_a_slow_store(tmp_path: Path, postgres: servers.PostgreSql, second
                     await load.more(20, 300)
             await wire.set(NO_FAULT)
             check(load, keyed={200, 503})
+            keyed = [answer.status for answer in load.answers if answer.door == "scan"]
+            if seconds < 1:
+                assert keyed.count(200) >= 0.8 * len(keyed) > 0
         assert load.decisions - await stored(url) == set()
         assert await audit(url, upstream) == []
+
+
+async def test_a_key_in_use_is_never_refused_on_a_slow_store(tmp_path: Path, postgres: servers.PostgreSql) -> None:
+    """With 0.2 s for each answer of the database, over several times that a key is trusted: every request is served.
+
+    That none waits for the look-up is tested without a clock, in auth/test_api_keys.py.
+    """
+    url = postgres.new_database()
+    async with link(postgres.port) as wire, stored_in(tmp_path, through(url, wire.port), "2s") as (here, _):
+        assert (await here.scan()).status == 200
+        await wire.set(Fault("latency", pause=0.2))
+        until, statuses = asyncio.get_running_loop().time() + 7, Counter[int]()
+        while asyncio.get_running_loop().time() < until:
+            statuses[(await here.scan()).status] += 1
+        await wire.set(NO_FAULT)
+    assert set(statuses) == {200}
 
 
 async def test_a_start_on_a_slow_store(tmp_path: Path, postgres: servers.PostgreSql) -> None:
@@ -86,6 +106,23 @@ async def test_a_start_on_a_slow_store(tmp_path: Path, postgres: servers.Postgre
         await wire.set(Fault("latency", pause=0.2))
         async with stored_in(tmp_path, through(url, wire.port)) as (here, _):
             assert (await here.scan()).status == 200
+
+
+async def test_a_start_on_a_store_that_is_too_slow_waits_for_it(tmp_path: Path, postgres: servers.PostgreSql) -> None:
+    """With 2 s for each answer no connection is open in time: the process lives, says so, and serves later."""
+    url = postgres.new_database()
+    async with link(postgres.port) as wire, recording(respond(ANSWER)) as upstream, aiohttp.ClientSession() as session:
+        await wire.set(Fault("latency", pause=2.0))
+        values = process_settings(tmp_path, upstream.url, store={"url": through(url, wire.port)})
+        values["upstream"] |= PATIENT
+        running = SidecarProcess(tmp_path, values)
+        starting = asyncio.ensure_future(asyncio.to_thread(running.start))
+        await patiently((tmp_path / "output").exists, 60)
+        await patiently(lambda: "store_unreachable" in running.output, 120)
+        await wire.set(NO_FAULT)
+        await starting
+        assert (await World(running.base, session).inline()).status == 200
+        assert await asyncio.to_thread(running.stop) == 0
 
 
 async def test_a_read_only_store(tmp_path: Path, postgres: servers.PostgreSql) -> None:

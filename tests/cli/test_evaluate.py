@@ -149,6 +149,15 @@ def test_eval_says_how_many_lines_had_no_label(home: Path) -> None:
     assert "1 units had no label" in evaluate(home, [LABELLED, {"text": "x"}]).stdout
 
 
+def test_eval_says_what_a_file_of_one_kind_cannot_tell(home: Path) -> None:
+    """Attacks alone or harmless texts alone are a legitimate file, and half an answer."""
+    alone = {"attacks": [LABELLED], "harmless": [HARMLESS], "both": [LABELLED, HARMLESS]}
+    shown = {name: evaluate(home, rows, "--layers", "rules").stdout for name, rows in alone.items()}
+    assert "no unit is benign: nothing here tells how much" in shown["attacks"]
+    assert "no unit is an attack: nothing here tells what" in shown["harmless"]
+    assert "nothing here tells" not in shown["both"]
+
+
 def test_eval_refuses_an_unknown_label_with_its_line(home: Path) -> None:
     """Exit code 2, before anything is scanned."""
     done = evaluate(home, [LABELLED, {"text": "x", "labels": ["prompt_injektion"]}])

@@ -10,9 +10,11 @@ from pathlib import Path
 import dashboard
 import pytest
 from dashboard import DashboardSite, log_row
+from sqlalchemy import update
 
 from sidecar.dashboard.overview import LIVE_SECONDS
 from sidecar.storage import Store
+from sidecar.storage.schema import hourly
 
 
 async def fill(store: Store) -> None:
@@ -57,6 +59,19 @@ async def test_every_stretch_of_time_has_its_chart_and_its_numbers(site: Dashboa
     numbers = [int(re.sub("<[^>]*>", "", cell)) for cell in cells]
     assert (sum(numbers[0::2]), sum(numbers[1::2])) == (50, 20)
     assert page.body.count('class="blocked"') > 1
+
+
+async def test_a_month_is_read_from_the_totals(store: Store, tmp_path: Path) -> None:
+    """On every store: all figures of the page but those of the last part of an hour; rows are not counted anew."""
+    now = datetime.now(UTC)
+    async with dashboard.open_site(dashboard.settings(tmp_path), store) as site:
+        await store.decisions.add([log_row(number, at=now - timedelta(days=10)) for number in range(5)])
+        assert "Scans 5 " in (await site.vic.get("/?range=month")).text
+        async with store._database.write() as connection:
+            await connection.execute(update(hourly).values(scans=hourly.c.scans + 1000))
+        page = await site.vic.get("/?range=month")
+        for words in ("Scans 1,005 ", "prompt injection 1,005", "rules 1,005 5", "gpt 1,005 5", "no key 1,005 5"):
+            assert words in page.text, words
 
 
 async def test_one_key_can_be_looked_at(site: DashboardSite) -> None:

@@ -9,7 +9,18 @@ from collections.abc import Mapping
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from sidecar import __version__
-from sidecar.observability.metrics import DECISIONS, REGISTRY, SCAN_SECONDS
+from sidecar.observability.metrics import (
+    CONNECTIONS,
+    DECISIONS,
+    DEPENDENCY_UP,
+    GENERATION,
+    JUDGE_BUDGET,
+    LOG_QUEUE,
+    OVER_WORKERS,
+    READY,
+    REGISTRY,
+    SCAN_SECONDS,
+)
 from sidecar.observability.worker_reports import Status, WorkerReports
 from sidecar.util import json
 from sidecar.util.shared_slots import HALF_BYTES, SharedSlots
@@ -57,6 +68,49 @@ def test_counters_and_histograms_are_sums_and_gauges_what_they_say() -> None:
     )
     assert common(first, "sidecar_build_info", {"version": __version__}) == 1
     assert common(first, "sidecar_workers_missing") == 0
+
+
+def test_gauges_are_what_their_words_say() -> None:
+    """Ready and reachable if all are; what is in use is added up; what is left of a budget is the least."""
+    slots = SharedSlots(2)
+    first = WorkerReports(slots, 0)
+    child = os.fork()
+    if not child:
+        first.publish(set_gauges(0))
+        WorkerReports(slots, 1).publish(set_gauges(1))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    samples = [sample for family in parse(first.metrics().decode()) for sample in family.samples]
+    found = {(sample.name, *sample.labels.values()): sample.value for sample in samples}
+    assert {name: found[name] for name in GAUGES} == {name: together for name, (_, _, together) in GAUGES.items()}
+
+
+GAUGES = {
+    ("sidecar_ready",): (1, 0, 0),
+    ("sidecar_dependency_up", "store"): (0, 1, 0),
+    ("sidecar_dependency_up", "redis"): (1, 1, 1),
+    ("sidecar_log_queue",): (2, 3, 5),
+    ("sidecar_connections",): (5, 7, 12),
+    ("sidecar_generation",): (4, 2, 4),
+    ("sidecar_judge_budget_left_ratio", "calls"): (0.5, 0.25, 0.25),
+}
+"""What the one worker says, the other, and both together."""
+
+
+def set_gauges(worker: int) -> Status:
+    """Set the gauges of this process to those of a worker. Only in a child: these are for good."""
+    known = {"sidecar_ready": READY, "sidecar_dependency_up": DEPENDENCY_UP, "sidecar_log_queue": LOG_QUEUE}
+    known |= {"sidecar_connections": CONNECTIONS, "sidecar_generation": GENERATION}
+    known |= {"sidecar_judge_budget_left_ratio": JUDGE_BUDGET}
+    for (name, *labels), values in GAUGES.items():
+        gauge = known[name].labels(*labels) if labels else known[name]
+        gauge.set_function(lambda value=values[worker]: value)
+    return Status()
+
+
+def test_every_gauge_says_how_workers_add_up() -> None:
+    """A gauge that was made in another way would be a sum without a word about it, or be lost with its worker."""
+    assert {family.name for family in REGISTRY.collect() if family.type == "gauge"} == set(OVER_WORKERS)
 
 
 def test_a_sum_never_falls_when_a_worker_dies_and_another_takes_its_place() -> None:

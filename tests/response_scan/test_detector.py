@@ -77,6 +77,51 @@ async def test_another_spelling_of_what_was_sent_is_no_news(asked: str, answered
     assert await rules(answered, request(user=asked)) == []
 
 
+LETTERHEAD = "Jon Frey, 14 Harbour Street, Springfield 62704, phone 044 668 18 00, jon.frey@seepost.ch"
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        LETTERHEAD,
+        "Jon Frey\n14 Harbour Street. Springfield 62704. Phone 044 668 18 00. Jon.Frey@Seepost.ch",
+        "Jon Frey, 14 Harbour Street, 62704 Springfield, call 0446681800",
+    ],
+)
+async def test_a_letterhead_of_the_users_own_data_is_no_news(answered: str) -> None:
+    """However its parts are separated."""
+    assert await rules(LETTERHEAD) != []
+    assert await rules(answered, request(user=f"Write a letterhead: {LETTERHEAD}")) == []
+
+
+async def test_a_value_of_a_tools_result_is_no_news() -> None:
+    """The user asked for it; in another spelling, too."""
+    call = {"id": "c", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+    asked = {"role": "user", "content": "How can I reach Ann?"}
+    result = {"role": "tool", "tool_call_id": "c", "content": json.dumps({"mail": MAIL, "phone": "+41 44 123 45 67"})}
+    with_result = [asked, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    answered = f"Write to {MAIL.title()} or call +41441234567."
+    without, texts = (extract({"messages": m}, "/chat/completions", "openai") for m in ([asked], with_result))
+    assert {rule for rule, _ in await rules(answered, without)} >= {"PII-100", "PII-110"}
+    assert await rules(answered, texts) == []
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [number * 1.37 for number in range(300)],
+        [4006381000000 + number for number in range(300)],
+        [{"sku": str(4006381000000 + number), "price": number * 1.1} for number in range(300)],
+        [1_700_000_000_000 + number * 37 for number in range(300)],
+    ],
+    ids=["prices", "article numbers", "products", "moments"],
+)
+async def test_lists_of_numbers_are_no_cards(values: list[object]) -> None:
+    """Prices with odd fractions, the numbers of articles, and milliseconds, some of which fit a check digit."""
+    assert await rules(json.dumps(values)) == []
+    assert await rules(json.dumps([*values, "4111 1111 1111 1111"])) == [("PII-200", "b")]
+
+
 async def test_a_secret_is_known_to_the_user_alone() -> None:
     """One that the application or a tool holds is disclosed by being repeated."""
     secret = "Use AKIAIOSFODNN7QWERTZU."

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from inline_proxy import personal
 
+from sidecar.proxy.redaction import Redactor
 from sidecar.response_scan.placeholders import Placeholders, Span, kind_of, partial_start, spans
 from sidecar.types import Finding, Label, LayerName
 
@@ -87,3 +89,31 @@ def test_the_words_before_an_address_stay(lead: str) -> None:
     text = f'"Jon" {lead}14 Baker Street '
     finding = Finding("PII-600", Label.PII_DETECTED, 0.2, LayerName.RULES, "prompt", 6, len(text))
     assert Placeholders().redact(text, spans(text, [finding])) == f'"Jon" {lead}<ADDRESS_1> '
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        (
+            '"Jon" lives at 14 Baker Street, Springfield 62704',
+            '"Jon" lives at <ADDRESS_1>, Springfield 62704',
+        ),
+        ("My date of birth: 1984-03-12. Which year?", "My date of birth: <BIRTHDATE_1>. Which year?"),
+        ("Note: I was born on March 12, 1984 in Kiel.", "Note: I was born on <BIRTHDATE_1> in Kiel."),
+        ("Hier: Geburtsdatum 12.03.1987, ja.", "Hier: Geburtsdatum <BIRTHDATE_1>, ja."),
+        ("The passport number is C01X00T47, right?", "The passport number is <ID_1>, right?"),
+        ("My driver's license AB-1234567 is lost.", "My driver's license <ID_1> is lost."),
+        ("You can reach me at 481 77 29 any time.", "You can reach me at <PHONE_1> any time."),
+        ("Please (call me at 481 77 29 soon).", "Please (call me at <PHONE_1> soon)."),
+        ("Anna (home, +41 44 668 18 00) knows.", "Anna (home, <PHONE_1>) knows."),
+        ("Tel.: 030 2312 5042 (office), or (604) 555-2142.", "Tel.: <PHONE_1> (office), or <PHONE_2>."),
+        ("Her laptop ab:cd:ef:12:34:56 is slow.", "Her laptop <MAC_1> is slow."),
+        ("Route via abcd:ef01:4f8::2 please.", "Route via <IP_1> please."),
+    ],
+)
+async def test_the_shipped_rules_take_the_value_and_no_word(text: str, redacted: str) -> None:
+    """Of every kind whose rule reads words as well; and of a value that begins with letters nothing stays."""
+    document: dict[str, object] = {"prompt": text}
+    names = await Redactor(personal()).redact(document)  # type: ignore[arg-type]
+    assert document == {"prompt": redacted}
+    assert names.restore(redacted) == text

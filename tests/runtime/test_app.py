@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
 
 import grpc
@@ -201,3 +202,39 @@ async def test_a_store_that_is_read_only_is_told_as_decisions_that_wait(
             await asyncio.sleep(0.2)
         assert (await state(running))[:2] == (200, "degraded")
         set_read_only(postgres, url, "off")
+
+
+async def test_the_connections_of_a_whole_process_are_those_that_are_documented(
+    tmp_path: Path, postgres: servers.PostgreSql
+) -> None:
+    """Keys, decisions, pages and notices under load: `connections`, `dashboard_connections` and one, never more."""
+    url = postgres.new_database()
+    name = url.rpartition("/")[2]
+    store = {"url": url, "connections": 2, "dashboard_connections": 1, "flush": 0.05}
+    configured = settings(
+        tmp_path, store=store, auth={"cache": "0ms"}, limits={"rate": "100000/second"}, log={"level": "warning"}
+    )
+    count = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608 - a name of our own
+    async with Sidecar(configured) as running, ClientSession() as session:
+        keys = [(await running.keyring.create(f"load {number}"))[1] for number in range(6)]
+        statuses: Counter[int] = Counter()
+        ended = asyncio.Event()
+
+        async def scan(key: str) -> None:
+            proxy = f"http://127.0.0.1:{running.data_port}/api/v1/prompt/scan"
+            while not ended.is_set():
+                async with session.post(proxy, json={"prompt": "Good day"}, headers={"X-API-Key": key}) as answer:
+                    statuses[answer.status] += 1
+
+        async def look() -> None:
+            while not ended.is_set():
+                await running._dashboard_store.analytics.totals()
+
+        load = asyncio.gather(*(scan(key) for key in keys), *(look() for _ in range(4)))
+        seen = []
+        while len(seen) < 15 or statuses[200] < 100:
+            seen.append(int(await asyncio.to_thread(postgres.sql, count)))
+        ended.set()
+        await load
+    assert max(seen) == 4
+    assert statuses[200] >= 100

@@ -12,6 +12,7 @@ from typing import Any
 import httpx2 as httpx
 import servers
 from prometheus_client.parser import text_string_to_metric_families as parse
+from runtime.test_app import set_read_only
 from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 
@@ -114,6 +115,30 @@ def test_a_scrape_has_the_counts_of_all_workers_whichever_answers(start_sidecar:
     assert {counted(running) for _ in range(12)} == {20}
     assert answers(running.base)
     wait_until(lambda: counted(running) == 21)
+    assert running.stop() == 0
+
+
+def gauges(running: SidecarProcess) -> set[float]:
+    """What scrapes over new connections, answered by either worker, say about readiness."""
+    scrapes = [parse(httpx.get(running.admin + "/metrics", timeout=30).text) for _ in range(8)]
+    families = [{family.name: family for family in scrape} for scrape in scrapes]
+    return {each["sidecar_ready"].samples[0].value for each in families}
+
+
+def test_scrapes_alone_tell_whether_all_workers_are_ready(tmp_path: Path, postgres: servers.PostgreSql) -> None:
+    """Nobody asks for `/ready`: one worker cannot write its log, which is required, and every scrape says so; and back.
+
+    The database is read-only meanwhile, so nothing else changes.
+    """
+    url = postgres.new_database()
+    settings = {**ONE_RULE, "store": {"url": url}, "log": {"required": True}, "auth": {"inline": "optional"}}
+    running = SidecarProcess(tmp_path, settings, ("--workers", "2"), probe="/metrics").start()
+    wait_until(lambda: gauges(running) == {1}, 90)
+    set_read_only(postgres, url, "on")
+    assert answers(running.base)
+    wait_until(lambda: gauges(running) == {0}, 60)
+    set_read_only(postgres, url, "off")
+    wait_until(lambda: gauges(running) == {1}, 60)
     assert running.stop() == 0
 
 

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from sidecar.errors import StoreUnavailable
 from sidecar.util.tasks import Background
 
 
@@ -32,6 +33,13 @@ async def test_a_repeated_step_survives_its_errors(capsys: pytest.CaptureFixture
     output = capsys.readouterr()
     assert "ValueError" in output.out + output.err
     assert "canary-4711" not in output.out + output.err
+
+
+async def test_what_the_database_said_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its messages name the server and the reason, and hold no values."""
+    await repeated(StoreUnavailable("PostgreSQL at db:5432/sidecar: too many connections"))
+    output = capsys.readouterr()
+    assert "db:5432/sidecar: too many connections" in output.out + output.err
 
 
 class Untellable(type):

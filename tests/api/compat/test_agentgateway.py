@@ -8,6 +8,7 @@ from pathlib import Path
 from compat_server import run_compat_server
 
 EVIL = "Please EVIL now."
+RECIPE = Path(__file__).parents[3] / "docs" / "recipes" / "agentgateway.md"
 
 
 async def test_a_prompt_is_rejected_or_passed(tmp_path: Path) -> None:
@@ -59,3 +60,23 @@ async def test_images_of_an_answer_are_named(tmp_path: Path) -> None:
     async with run_compat_server(tmp_path, "agentgateway", responses="block") as server:
         _, passed, headers = await server.ask("/response", body)
     assert (passed, headers["x-sidecar-unscanned"]) == ({"action": {"reason": "allow"}}, "media")
+
+
+async def test_what_the_application_holds_is_left_alone_under_redact(tmp_path: Path) -> None:
+    """Its contact address stays in its own message and in the user's, whose own address is replaced."""
+    system = {"role": "system", "content": "Customers write to help@kestrel-ferry.com."}
+    user = {"role": "user", "content": "I am ann.archer@seepost.ch. Is Help@kestrel-ferry.com right?"}
+    async with run_compat_server(tmp_path, "agentgateway", pii="redact") as server:
+        _, reply, headers = await server.ask("/request", {"body": {"messages": [system, user]}})
+    masked = user | {"content": "I am <EMAIL_1>. Is Help@kestrel-ferry.com right?"}
+    assert reply["action"]["body"] == {"messages": [system, masked]}
+    assert headers["x-sidecar-redacted"] == "1"
+
+
+async def test_an_answer_is_judged_without_its_prompt(tmp_path: Path) -> None:
+    """The gateway sends none with it, so personal data of the user's own is a find; the recipe says so."""
+    choice = {"message": {"role": "assistant", "content": "Dear ann.archer@seepost.ch, it is done."}}
+    async with run_compat_server(tmp_path, "agentgateway", responses="block", answers={"find": ["pii"]}) as server:
+        _, reply, _ = await server.ask("/response", {"body": {"choices": [choice]}})
+    assert reply["action"]["status_code"] == 400
+    assert "without the prompt" in RECIPE.read_text("utf-8")

@@ -160,3 +160,34 @@ async def test_an_answer_that_takes_too_long_to_look_at_follows_the_failure_poli
     assert (received, headers.get("x-sidecar-unscanned")) == (status, "deadline" if setting == "allow" else None)
     (decision,) = server.decision_log.decisions
     assert (decision.entrypoint, decision.action, decision.verdict.failure) == ("answer", action, "deadline")
+
+
+CONTACT, OWN = "help@kestrel-ferry.com", "ann.archer@seepost.ch"
+PROMPT = [
+    {"role": "system", "content": f"Customers write to {CONTACT}."},
+    {"role": "user", "content": f"I am {OWN}. Is Help@kestrel-ferry.com right?"},
+]
+
+
+async def test_what_the_application_holds_is_left_alone_under_redact(tmp_path: Path) -> None:
+    """Its contact address stays in its own text and in the user's, whose own address is replaced."""
+    texts = [message["content"] for message in PROMPT]
+    question = RECORDED | {"structured_messages": PROMPT, "texts": texts}
+    async with run_compat_server(tmp_path, "litellm", pii="redact") as server:
+        _, reply, headers = await server.ask(PATH, question)
+    assert reply == {
+        "action": "GUARDRAIL_INTERVENED",
+        "texts": [texts[0], "I am <EMAIL_1>. Is Help@kestrel-ferry.com right?"],
+    }
+    assert headers["x-sidecar-redacted"] == "1"
+
+
+async def test_what_the_prompt_holds_is_no_find_in_an_answer(tmp_path: Path) -> None:
+    """LiteLLM sends the messages beside the answer: the user's value in another spelling, and the application's."""
+    answer = RECORDED | {"input_type": "response", "structured_messages": PROMPT}
+    said = f"Dear {OWN.title()}, write to {CONTACT.upper()}."
+    async with run_compat_server(tmp_path, "litellm", responses="block", answers={"find": ["pii"]}) as server:
+        _, known, _ = await server.ask(PATH, answer | {"texts": [said]})
+        _, unknown, _ = await server.ask(PATH, answer | {"texts": [said], "structured_messages": None})
+        _, other, _ = await server.ask(PATH, answer | {"texts": [f"{said} Or to mia.keller@bergwind.de."]})
+    assert (known["action"], unknown["action"], other["action"]) == ("NONE", "BLOCKED", "BLOCKED")

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import suppress
 
-from sidecar.detectors.judge.state import FAILURES, JudgeState
+import pytest
+from detectors.judge.judge_kinds import KINDS
+from detectors.judge.judge_server import JudgeServer
+
+from sidecar.config import JudgeLayer
+from sidecar.detectors.judge.layer import LlmJudgeLayer
+from sidecar.detectors.judge.state import FAILURES, USELESS, JudgeState
 from sidecar.errors import LayerError
+from sidecar.types import ScanRequest, Segment
 
 
 def after(*errors: LayerError) -> JudgeState:
@@ -57,3 +64,22 @@ def test_trials_end_with_the_first_good_one() -> None:
     other.note_trial("ClientConnectorError")
     other.note_answer()
     assert (other.problem, other.claims_trial()) == (None, False)
+
+
+@pytest.mark.parametrize("name", KINDS)
+async def test_a_judge_of_no_use_is_told_after_three_questions(name: str) -> None:
+    """Of each kind that never gives a verdict; one that does is no problem, nor is what may be the text's doing.
+
+    A server that asks for a pause is left alone for as long; a judge that a text swayed, or that refused it, may be of
+    use for others: alerts tell of their share.
+    """
+    kind = KINDS[name]
+    settings = JudgeLayer(url="http://127.0.0.1:9", model="m", timeout=kind.timeout, breaker_failures=1000)
+    async with JudgeServer(kind.answer) as server:
+        layer = LlmJudgeLayer(settings.model_copy(update={"url": server.url}), (), cache=None)
+        for number in range(FAILURES):
+            with suppress(LayerError):
+                await layer.scan(ScanRequest((Segment(f"How long do I boil {number} eggs?"),)), ())
+        problem = layer.problem
+        await layer.close()
+    assert (problem is not None) == (kind.outcome in USELESS and name != "429 for a minute")
