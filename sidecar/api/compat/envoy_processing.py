@@ -162,7 +162,9 @@ class EnvoyStream:
             await with_timeout(write_timeout, direction.finish())
         except UpstreamError as error:
             _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
-            return await _cut(direction, error, dialect, is_stream=is_stream)
+            cut = await _cut(direction, error, dialect, is_stream=is_stream)
+            cut.headers.update(extra_headers)
+            return cut
         except TimeoutError:
             _log.warning("client_stuck", decision=request.get(DECISION_ID))
             return web.StreamResponse(status=504)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
@@ -33,6 +34,7 @@ from sidecar.server.responses import error_response
 from sidecar.util import logs
 from sidecar.util.timeouts import with_timeout
 
+DRAIN_SECONDS = 1.0
 STEPS = frozenset(f"{name}_{part}" for name in ("request", "response") for part in ("headers", "body", "trailers"))
 DataHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _log = logs.get("envoy")
@@ -68,12 +70,14 @@ class Processor:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "observability_mode: Envoy would not wait")
         try:
             response = await self._answer(first, line)
+            if response is not None:
+                await line.refuse(response)
+                await line.drain()
         except asyncio.CancelledError:
             if not line.is_ended:
                 raise
-            return
-        if response is not None:
-            await line.refuse(response)
+        finally:
+            line.close()
 
     async def _answer(self, first: Any, line: GrpcLine) -> web.StreamResponse | None:
         """The response that Envoy has to send instead; None if everything went on."""
@@ -112,17 +116,34 @@ class GrpcLine:
 
     def __init__(self, context: Any) -> None:
         self._context, self._sending = context, asyncio.Lock()
+        self._reading: asyncio.Future[Any] | None = None
         self.peer: str = context.peer()
         self.is_ended = False
         """Whether Envoy has ended the stream."""
 
     async def receive(self) -> tuple[str, Any]:
         """The name of the next message and the message; an empty name at the end of the stream."""
-        message = await self._context.read()
+        if self._reading is None:
+            self._reading = asyncio.ensure_future(self._context.read())
+        # A read that was cancelled would take its message with it: the next caller waits for the same one.
+        message = await asyncio.shield(self._reading)
+        self._reading = None
         if message is grpc.aio.EOF:
             self.is_ended = True
             return "", None
         return next(((field.name, value) for field, value in message.ListFields() if field.name in STEPS), ("?", None))
+
+    async def drain(self) -> None:
+        """Discard what Envoy still sends until it ends the stream, for a moment: an earlier end could overtake."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self.is_ended:
+                    await self.receive()
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.cancel()
 
     async def send(self, **reply: Any) -> None:
         """Send the reply of this name."""
