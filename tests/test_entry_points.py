@@ -81,7 +81,7 @@ def served(start_sidecar: StartSidecar, row: str) -> EntryPoints:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_setting_holds_at_every_entry_point(start_sidecar: StartSidecar, row: str) -> None:
-    """What the table says is what happens, at all twelve; and harmless text passes everywhere, unchanged."""
+    """What the table says is what happens, at all thirteen; and harmless text passes everywhere, unchanged."""
     entry_points, text, expected = served(start_sidecar, row), ROWS[row][2], table()[row]
     replies = {name: ask(entry_points, text) for name, ask in ENTRY_POINTS.items()}
     wrong = {name: reply for name, reply in replies.items() if not CHECKS[expected[name]](reply, text)}
@@ -128,7 +128,7 @@ TURNS = [
     {"role": "assistant", "content": "No."},
     {"role": "user", "content": "Hello"},
 ]
-CHATS = ("inline", "chat/scan", "LiteLLM", "Envoy HTTP", "Envoy gRPC", "agentgateway", "Lakera")
+CHATS = ("inline", "chat/scan", "LiteLLM", "Envoy HTTP", "Envoy gRPC", "Envoy processing", "agentgateway", "Lakera")
 """Entry points that take a conversation."""
 SOME: dict[str, Any] = {
     "responses": "block",
@@ -160,7 +160,12 @@ def _restore(_: EntryPoints) -> dict[str, bool]:
     redact = {"pii": "redact", "answers": {"restore": True}}
     return {
         name: not warnings(Settings.model_validate({**redact, "compat": {switch: True} if switch else {}}), {})
-        for name, switch in {"inline": "", "LiteLLM": "litellm", "agentgateway": "agentgateway"}.items()
+        for name, switch in {
+            "inline": "",
+            "LiteLLM": "litellm",
+            "Envoy processing": "envoy",
+            "agentgateway": "agentgateway",
+        }.items()
     }
 
 

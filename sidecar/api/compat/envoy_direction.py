@@ -132,6 +132,12 @@ class Direction:
         if self._unanswered:
             await self._acknowledge()
 
+    async def deliver(self) -> None:
+        """Send on what is held although more is to come: with the reply to the next piece, if none is without."""
+        if any(self._held) and not self._unanswered and not self.is_read:
+            await self.read()
+        await self.flush()
+
     async def finish(self, data: bytes = b"") -> None:
         """Send on the last part of the body. What Envoy still sends of its own is discarded."""
         if self.mode in WHOLE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,9 @@ from sidecar.upstream import UpstreamRequest, UpstreamResponse
 from sidecar.util import logs
 from sidecar.util.timeouts import with_timeout
 
+LAST_EVENT_SECONDS = 1.0
+CUT_SECONDS = 0.05
+"""Between the last event and the reset, with which Envoy drops what it has not sent yet."""
 ENDED = "Envoy ended the stream."
 _log = logs.get("envoy")
 
@@ -230,8 +233,11 @@ async def _cut(direction: Direction, error: UpstreamError, dialect: str, *, is_s
     if direction.is_open:
         return error_response(error, dialect)
     if is_stream:
-        await direction.write(error_event(error, dialect))
-        await direction.flush()
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(LAST_EVENT_SECONDS):
+                await direction.write(error_event(error, dialect))
+                await direction.deliver()
+                await asyncio.sleep(CUT_SECONDS)
     return web.StreamResponse(status=error.status)
 
 

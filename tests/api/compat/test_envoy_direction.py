@@ -87,6 +87,18 @@ async def test_a_written_piece_goes_on_at_once() -> None:
     assert line.replies[-1].response_body.response.body_mutation.body == b"A"
 
 
+async def test_what_is_held_goes_with_the_next_piece() -> None:
+    """Where every piece has its reply already, and something has to go on before the end."""
+    line = Script(piece(b"a"), piece(b"b"), piece(b"c", last=True))
+    direction = Direction(line, "response", BodyMode.STREAMED, has_body=True)
+    await direction.read()
+    await direction.write(b"A")
+    await direction.write(b"error")
+    await direction.deliver()
+    bodies = [reply.response_body.response.body_mutation.body for reply in line.replies]
+    assert bodies[1:] == [b"A", b"error"]
+
+
 async def test_a_body_that_ends_early_is_an_error() -> None:
     """The end of the stream, or another message, is not the end of the body."""
     for line in (Script(piece(b"a")), Script(piece(b"a"), ("request_body", {"body": b"x"}))):
