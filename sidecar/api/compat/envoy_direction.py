@@ -119,11 +119,11 @@ class Direction:
 
     async def write(self, data: bytes) -> None:
         """Send on a part of the body, as soon as the mode allows."""
-        if self.mode is BodyMode.FULL_DUPLEX_STREAMED:
+        if self.mode is BodyMode.FULL_DUPLEX_STREAMED and not self.is_read:
             await self.begin()
             await self._stream(data, is_last=False)
             return
-        self._held.append(data)
+        self._held.append(data)  # in a duplex stream, what is written after the last piece was read goes with the end
         if not self.is_read:
             await self.flush()
 
@@ -133,7 +133,10 @@ class Direction:
             await self._acknowledge()
 
     async def deliver(self) -> None:
-        """Send on what is held although more is to come: with the reply to the next piece, if none is without."""
+        """Send on what is held before the end: with the reply to the next piece, if none is without."""
+        if self.mode is BodyMode.FULL_DUPLEX_STREAMED:
+            await self._stream(b"".join(self._held), is_last=False)
+            return
         if any(self._held) and not self._unanswered and not self.is_read:
             await self.read()
         await self.flush()
@@ -146,7 +149,7 @@ class Direction:
         await self.begin()
         self._held.append(data)
         if self.mode is BodyMode.FULL_DUPLEX_STREAMED:
-            await self._finish_duplex(data)
+            await self._finish_duplex(b"".join(self._held))
         elif self._whole is not None or self._unanswered:
             await self._reply(b"".join(self._held))
         elif any(self._held):

@@ -30,13 +30,14 @@ async def test_a_duplex_body_waits_for_nothing_and_goes_in_pieces() -> None:
     """Nothing is sent before it is written; large parts are split, and the last says so."""
     line = Script(piece(b"a"), piece(b"b", last=True))
     direction = Direction(line, "response", BodyMode.FULL_DUPLEX_STREAMED, has_body=True)
-    assert (await drained(direction), line.replies) == (b"ab", [])
-    assert direction.is_open
+    assert (await direction.read(), line.replies, direction.is_open) == (b"a", [], True)
     await direction.write(b"x" * (PIECE + 1))
-    await direction.finish()
+    assert await drained(direction) == b"b"
+    await direction.write(b"y")
+    await direction.finish(b"z")
     streamed = [reply.response_body.response.body_mutation.streamed_response for reply in line.replies[1:]]
     assert line.replies[0].HasField("response_headers")
-    assert [(len(item.body), item.end_of_stream) for item in streamed] == [(PIECE, False), (1, False), (0, True)]
+    assert [(len(item.body), item.end_of_stream) for item in streamed] == [(PIECE, False), (1, False), (2, True)]
     assert not direction.is_open
 
 
