@@ -112,8 +112,10 @@ class EnvoyStream:
         if mode is BodyMode.NONE:
             self.request.is_read = True
             raise _BodyNotSent
+        if mode is BodyMode.UNKNOWN:
+            raise Unavailable("Envoy does not say its request_body_mode: it is too old, or too new.", retry_after=1)
         if mode not in WHOLE:
-            raise Unavailable(f"Envoy's request_body_mode ({mode.name}) cannot be scanned.", retry_after=1)
+            raise Unavailable(f"Envoy's request_body_mode {mode.name} cannot be scanned.", retry_after=1)
         if mode is BodyMode.STREAMED and "Content-Encoding" in self._headers:
             raise BodyError("encoding", "A compressed body needs request_body_mode BUFFERED.", status=415)
         return await self.request.read()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -160,6 +161,20 @@ async def test_a_stream_passes_through_the_scanner(tmp_path: Path, mode: BodyMod
     assert CANARY.encode() not in sent
     assert (ended.status, ended.response.body.endswith(b"[DONE]\n\n")) == (200, True)
     assert CANARY.encode() not in ended.response.body
+
+
+@pytest.mark.parametrize("mode", [DUPLEX, BodyMode.BUFFERED], ids=lambda mode: mode.name)
+async def test_a_compressed_body_goes_on_as_it_was_scanned(tmp_path: Path, mode: BodyMode) -> None:
+    """Without its coding, and with a fitting length."""
+    packed = gzip.compress(CHAT)
+    headers = {"content-encoding": "gzip", "content-length": str(len(packed))}
+    async with line(tmp_path) as envoy:
+        got = await envoy.ask([packed], modes=(mode, DUPLEX), headers=headers)
+        evil = await envoy.ask([gzip.compress(EVIL)], modes=(mode, DUPLEX), headers={"content-encoding": "gzip"})
+    assert got.request is not None
+    assert (got.request.body, "content-encoding" in got.request.headers, evil.status) == (CHAT, False, 400)
+    if mode is BodyMode.BUFFERED:
+        assert got.request.headers["content-length"] == str(len(CHAT))
 
 
 async def test_a_refused_turn_is_stripped(tmp_path: Path) -> None:
