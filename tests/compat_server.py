@@ -15,6 +15,7 @@ from inline_proxy import RecordedDecisionLog, WordScanner
 
 from sidecar import policy
 from sidecar.api.compat.envoy import ExtAuthz
+from sidecar.api.compat.envoy_processing import STREAM, ExtProc
 from sidecar.api.compat.routes import routes
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
@@ -57,7 +58,12 @@ async def run_compat_server(folder: Path, *switches: str, **sections: Any) -> As
     app = web.Application(middlewares=[error_boundary()])
     personal = personal_rules(policy.load(())) if settings.scans_for_pii else None
     app.add_routes(routes(scanner, decision_log, gatekeeper, settings, personal))
-    envoy = ExtAuthz(scanner, decision_log, gatekeeper, settings).handle
+    checks = ExtAuthz(scanner, decision_log, gatekeeper, settings)
+    streams = ExtProc(scanner, decision_log, gatekeeper, settings, personal)
+
+    async def envoy(request: web.Request) -> web.StreamResponse:
+        return await (streams if STREAM in request else checks).handle(request)
+
     if settings.compat.envoy:
         app.router.add_route("*", "/{tail:.*}", envoy)
     site = Site(app, settings.limits, drain=1)

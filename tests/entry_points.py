@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import grpc
 import httpx2 as httpx
 from click.testing import CliRunner
+from envoy_stream import MODES, Outcome, exchange
 from support import SidecarProcess
 
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
@@ -144,6 +146,28 @@ class EntryPoints:
         status = 200 if allowed else reply.denied_response.status.code
         return Reply(not allowed, None, {option.header.key: option.header.value for option in options}, status)
 
+    def envoy_processing(self, text: Said) -> Reply:
+        """Envoy's ext_proc; the model says what it received."""
+        return self._processed(text, None)
+
+    def envoy_processing_answer(self, text: str) -> Reply:
+        """Envoy's ext_proc, with an answer of the model."""
+        return self._processed("Hello", text)
+
+    def _processed(self, said: Said, answer: str | None) -> Reply:
+        body = json.dumps(_chat(said) | {"model": "m"}).encode()
+        port = self.sidecar.settings["listen"]["grpc_port"]  # type: ignore[index]
+
+        async def ask() -> Outcome:
+            reply = json.dumps({"choices": [{"index": 0, "message": _answer(answer or "Paris.")}]}).encode()
+            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                return await exchange(channel, MODES[:1] * 2, [body], [reply], {"x-api-key": self.key})
+
+        outcome = asyncio.run(ask())
+        sent = json.loads(outcome.request.body)["messages"][0]["content"] if outcome.request else said
+        changed = sent if sent != said and answer is None else None
+        return Reply(outcome.status != 200, changed, outcome.response.headers, outcome.status)
+
     def command_line(self, text: str) -> Reply:
         """`sidecar scan`."""
         code = CliRunner().invoke(main, ["scan", text, "--config", str(self.sidecar.config)]).exit_code
@@ -159,6 +183,7 @@ ENTRY_POINTS: dict[str, Ask] = {
     "LiteLLM": EntryPoints.litellm,
     "Envoy HTTP": EntryPoints.envoy,
     "Envoy gRPC": EntryPoints.envoy_grpc,
+    "Envoy processing": EntryPoints.envoy_processing,
     "agentgateway": EntryPoints.agentgateway,
     "LLM Guard": EntryPoints.llm_guard,
     "Lakera": EntryPoints.lakera,
@@ -169,6 +194,7 @@ ENTRY_POINTS: dict[str, Ask] = {
 
 ANSWERS: dict[str, Ask] = {
     "LiteLLM": lambda entry_points, text: entry_points.litellm_answer(text),
+    "Envoy processing": lambda entry_points, text: entry_points.envoy_processing_answer(text),
     "agentgateway": lambda entry_points, text: entry_points.agentgateway_answer(text),
     "Lakera": lambda entry_points, text: entry_points.lakera([*_chat("Hello")["messages"], _answer(text)]),
 }

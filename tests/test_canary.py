@@ -18,11 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
 import pytest
 import servers
 from chaos.world import POLICY
 from dashboard import Visitor
 from detectors.judge.judge_server import Case, JudgeServer, completion
+from envoy_stream import MODES, exchange
 from recording import Received, Recording, recording, respond
 from redis.asyncio import Redis
 
@@ -124,7 +126,7 @@ async def sidecar(folder: Path, urls: tuple[str, str]) -> AsyncIterator[Here]:
     async with recording(behave) as upstream, JudgeServer(quote) as judge:
         settings = Settings.model_validate(
             {
-                "listen": {"port": 0},
+                "listen": {"port": 0, "grpc_port": 0},
                 "admin": {"port": 0},
                 "store": {"url": urls[0], "flush": 0.02},
                 "limits": {"url": urls[1], "body_bytes": BODY_LIMIT},
@@ -195,6 +197,12 @@ async def _compat(here: Here, text: str) -> None:
     await here.send("/request", {"body": _turns(text)})
     await here.send("/response", {"body": {"choices": [{"message": {"role": "assistant", "content": text}}]}})
     await here.send("/envoy/v1/chat/completions", chat(text))
+    answer = {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+    body, reply = ([json.dumps(value).encode()] for value in (chat(text), answer))
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{here.running.grpc_port}") as channel:
+        got = await exchange(channel, MODES[:1] * 2, body, reply, {"x-api-key": here.key})
+    if got.status >= 400:
+        here.refusals.append((got.status, str(got.response.headers), got.response.body.decode()))
 
 
 MALFORMED: list[tuple[bytes, dict[str, str]]] = [

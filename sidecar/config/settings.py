@@ -336,7 +336,7 @@ class Settings(Section):
     @model_validator(mode="after")
     def _grpc_needs_envoy(self) -> Settings:
         if self.listen.grpc_port is not None and not self.compat.envoy:
-            raise ValueError("listen.grpc_port needs compat.envoy: it is the same check over gRPC")
+            raise ValueError("listen.grpc_port needs compat.envoy: it serves Envoy alone")
         return self
 
     @property

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
+from typing import Protocol
 
 from aiohttp import web
 
@@ -19,9 +21,40 @@ from sidecar.server.caller import scan_context
 from sidecar.server.headers import upstream_headers
 from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Segment
-from sidecar.upstream import UpstreamRequest
+from sidecar.upstream import UpstreamRequest, UpstreamResponse
 
 ALLOWED = ScanOutcome()
+
+
+class Carrier(Protocol):
+    """Carries an allowed request to the model and the response to the client, for a gateway with both connections.
+
+    Stands for the sidecar's upstream and for its connection to the client.
+    """
+
+    @property
+    def shows_responses(self) -> bool:
+        """Whether the gateway sends the bodies of responses, and sends on what it gets back."""
+        ...
+
+    def send(
+        self, request: UpstreamRequest, verdict_headers: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[UpstreamResponse]:
+        """As `Upstream.send`. `verdict_headers`: for the response, if its headers must go before it was scanned."""
+        ...
+
+    async def relay(
+        self,
+        request: web.Request,
+        upstream: UpstreamResponse,
+        extra_headers: Mapping[str, str],
+        *,
+        dialect: str,
+        write_timeout: float,
+        keepalive: float | None = None,
+    ) -> web.StreamResponse:
+        """As `proxy.relay.relay`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -43,6 +76,8 @@ class Exchange:
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
     is_forwarded: bool = False
     """Whether sending to the upstream has begun."""
+    carrier: Carrier | None = None
+    """What carries the request, if not the sidecar."""
     has_response: bool = False
     """Whether the upstream's response has begun: from then on the relay reports errors."""
 

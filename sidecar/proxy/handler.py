@@ -7,6 +7,8 @@ upstream's, carries the verdict headers.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 
@@ -23,7 +25,7 @@ from sidecar.extraction.tool_names import tool_names
 from sidecar.limits.memory_budget import SMALL_BODY
 from sidecar.observability.metrics import REDACTED, REFUSED
 from sidecar.protocols import RouteKind
-from sidecar.proxy.exchange import Exchange
+from sidecar.proxy.exchange import Carrier, Exchange
 from sidecar.proxy.history import MAX_PASSES, strip_refused_turns
 from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
@@ -43,12 +45,13 @@ from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.types import Action, Label, LayerName, ScanRequest, Verdict
-from sidecar.upstream import Upstream, UpstreamResponse
+from sidecar.upstream import Upstream, UpstreamRequest, UpstreamResponse
 from sidecar.util import by_model, logs
 
 CLIENT_CLOSED = 499
 CLIENT_WRITE_TIMEOUT = 60.0
 """Seconds after which a client that does not read its response is disconnected, whatever the upstream's timeout."""
+Send = Callable[[UpstreamRequest], AbstractAsyncContextManager[UpstreamResponse]]
 _log = logs.get("proxy")
 
 
@@ -92,10 +95,10 @@ class Proxy:
         except RequestError:
             return False
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Answer one request. Raises only unexpected errors."""
+    async def handle(self, request: web.Request, carrier: Carrier | None = None) -> web.StreamResponse:
+        """Answer one request, carried by `carrier` if there is one. Raises only unexpected errors."""
         proxies = self._settings.listen.trusted_proxies
-        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies)
+        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies, carrier=carrier)
         try:
             return await self._serve(exchange)
         except RequestError as error:
@@ -131,9 +134,8 @@ class Proxy:
         await self._scan(exchange, exchange.route)
         if exchange.outcome.blocked:
             return self._block_response(exchange)
-        if self._upstream is None:
-            return self._allow_response(exchange)
-        return await self._forward(exchange, exchange.route, self._upstream)
+        send = self._sender(exchange)
+        return self._allow_response(exchange) if send is None else await self._forward(exchange, exchange.route, send)
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
@@ -258,13 +260,19 @@ class Proxy:
         self._record(exchange, 200)
         return web.Response(headers=exchange.headers)
 
-    async def _forward(self, exchange: Exchange, route: Route, upstream: Upstream) -> web.StreamResponse:
+    def _sender(self, exchange: Exchange) -> Send | None:
+        """How an allowed request goes to the model; None if it is only answered."""
+        if exchange.carrier is not None:
+            return partial(exchange.carrier.send, verdict_headers=exchange.headers)
+        return self._upstream.send if self._upstream is not None else None
+
+    async def _forward(self, exchange: Exchange, route: Route, send: Send) -> web.StreamResponse:
         scanner = await self._open_response_scanner(exchange, route)
         is_read_later = scanner is not None and scanner.actions is not None  # the review of actions holds the document
         if not is_read_later:
             exchange.release_document()
         exchange.is_forwarded = True
-        async with upstream.send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
+        async with send(exchange.upstream_request(route, uncompressed=scanner is not None)) as response:
             exchange.has_response = True
             self._record(exchange, response.status)
             # A stream may last for minutes: release the memory of the request.
@@ -279,12 +287,14 @@ class Proxy:
         """Relay the response as it arrives, or through the scanner, which may replace it."""
         write_timeout, dialect = min(self._settings.upstream.idle_timeout, CLIENT_WRITE_TIMEOUT), exchange.dialect
         keepalive = self._settings.answers.keepalive
-        send = partial(relay, exchange.request, dialect=dialect, write_timeout=write_timeout, keepalive=keepalive)
+        carry = relay if exchange.carrier is None else exchange.carrier.relay
+        send = partial(carry, exchange.request, dialect=dialect, write_timeout=write_timeout, keepalive=keepalive)
         if scanner is None:
             return await send(response, exchange.headers)
         status = response.status
         try:
-            scanned_response = await scanner.process(response)
+            is_shown = exchange.carrier is None or exchange.carrier.shows_responses
+            scanned_response = await scanner.process(response) if is_shown else scanner.unscannable(response)
             headers = exchange.headers | scanner.headers
             if isinstance(scanned_response, web.Response):
                 scanned_response.headers.update(headers)
@@ -307,9 +317,14 @@ class Proxy:
         monitor, texts, placeholders = self._monitors(exchange), exchange.body.texts, exchange.placeholders
         key_id = context.key.id if context.key else None
         review = self._response_scanners.review(exchange.body.document, exchange.outcome.verdict, key_id)
-        return await self._response_scanners.open(
+        scanner = await self._response_scanners.open(
             exchange.id, route, texts, placeholders, record, monitor=monitor, review=review
         )
+        if scanner and scanner.fails_closed and exchange.carrier and not exchange.carrier.shows_responses:
+            raise Unavailable(
+                "The gateway does not send the bodies of responses, which must be scanned.", retry_after=1
+            )
+        return scanner
 
     def _error_response(self, exchange: Exchange, error: RequestError) -> web.Response:
         """An error response of the sidecar. Only requests that failed at the upstream count as allowed."""

@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 from types import TracebackType
-
-from aiohttp import web
+from typing import Protocol
 
 from sidecar.protocols import protocol
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
+class Writer(Protocol):
+    """Where keepalives go: a response, or what stands for it."""
+
+    async def write(self, data: bytes, /) -> None:
+        """Send bytes of the body."""
+        ...
+
+
 class Keepalive:
     """Writes a keepalive after `seconds` of silence, never within an event. Context manager around the relaying."""
 
-    def __init__(self, response: web.StreamResponse, dialect: str, seconds: float) -> None:
+    def __init__(self, response: Writer, dialect: str, seconds: float) -> None:
         self._response, self._seconds = response, seconds
         self._message = protocol(dialect).keepalive
         self._loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ from aiohttp import web
 
 from sidecar.errors import UpstreamError
 from sidecar.protocols import data, protocol
-from sidecar.proxy.keepalive import Keepalive
+from sidecar.proxy.keepalive import Keepalive, Writer
 from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import client_headers
 from sidecar.server.responses import DECISION_ID, error_body
@@ -61,7 +61,7 @@ async def relay(
         # The client would read a body after HEAD as the start of the next response.
         if request.method != "HEAD":
             pause = keepalive if is_stream and response.content_length is None else None
-            await _stream(response, _chunks(upstream, is_stream=is_stream), write_timeout, dialect, pause)
+            await write_chunks(response, body_chunks(upstream, is_stream=is_stream), write_timeout, dialect, pause)
     except UpstreamError as error:
         _log.warning("answer_cut", decision=request.get(DECISION_ID), cause=error.detail)
         await _send_error_event(response, upstream, error, dialect, write_timeout)
@@ -109,17 +109,19 @@ def is_event_stream(upstream: UpstreamResponse) -> bool:
     return content_type == "text/event-stream" and "Content-Encoding" not in upstream.headers
 
 
-def _chunks(upstream: UpstreamResponse, *, is_stream: bool) -> AsyncIterator[bytes]:
+def body_chunks(upstream: UpstreamResponse, *, is_stream: bool) -> AsyncIterator[bytes]:
+    """The body as it arrives; a stream event by event."""
     return whole_events(upstream.chunks()) if is_stream else upstream.chunks()
 
 
-async def _stream(
-    response: web.StreamResponse,
+async def write_chunks(
+    response: Writer,
     chunks: AsyncIterator[bytes],
     write_timeout: float,
     dialect: str,
     keepalive: float | None,
 ) -> None:
+    """Write the chunks as they come, with keepalives after `keepalive` seconds of silence."""
     if keepalive is None:
         async for chunk in chunks:
             await _write(response, chunk, write_timeout)
@@ -131,7 +133,7 @@ async def _stream(
             pings.end_write(chunk)
 
 
-async def _write(response: web.StreamResponse, chunk: bytes, write_timeout: float) -> None:
+async def _write(response: Writer, chunk: bytes, write_timeout: float) -> None:
     await with_timeout(write_timeout, response.write(chunk))
 
 
@@ -142,9 +144,14 @@ async def _send_error_event(
     if not is_event_stream(upstream):
         return
     try:
-        await _write(response, protocol(dialect).error_event + data(error_body(error, dialect)), write_timeout)
+        await _write(response, error_event(error, dialect), write_timeout)
     except (TimeoutError, ConnectionError):
         return
+
+
+def error_event(error: UpstreamError, dialect: str) -> bytes:
+    """The last event of a stream that was cut."""
+    return protocol(dialect).error_event + data(error_body(error, dialect))
 
 
 def _close_unfinished(request: web.Request, response: web.StreamResponse) -> None:

@@ -174,7 +174,7 @@ class ResponseScanner:
             return ReplacedBody(answer, self._process_stream(answer, coding), modified=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
             return await self._process_body(answer, coding)
-        return self._unscannable(answer)
+        return self.unscannable(answer)
 
     async def _process_body(self, answer: UpstreamResponse, coding: str) -> UpstreamResponse | web.Response:
         raw: list[bytes] = []
@@ -183,11 +183,11 @@ class ResponseScanner:
             raw.append(chunk)
             size += len(chunk)
             if size > self.settings.answers.body_bytes:
-                return self._unscannable(ReplacedBody(answer, chain_body(raw, chunks)))
+                return self.unscannable(ReplacedBody(answer, chain_body(raw, chunks)))
         try:
             document, texts = await self._scan_body(raw, coding)
         except (Unreadable, TimeoutError, _ScanTimeout):
-            return self._unscannable(ReplacedBody(answer, chain_body(raw)))
+            return self.unscannable(ReplacedBody(answer, chain_body(raw)))
         except ResponseBlocked:
             return self._block_response()
         if self.placeholders and _restore(texts, self.placeholders):
@@ -336,7 +336,7 @@ class ResponseScanner:
         """Whether a response that cannot be read is withheld."""
         return self.closes(self.blocks or (self.actions is not None and self.actions.withholds))
 
-    def _unscannable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
+    def unscannable(self, answer: UpstreamResponse) -> UpstreamResponse | web.Response:
         """The result for a response that cannot be scanned: an error, or the response itself marked `unscanned`."""
         self.unscanned = True
         self.withheld = self.fails_closed

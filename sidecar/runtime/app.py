@@ -324,11 +324,11 @@ class Sidecar:
 
     async def _listen_for_envoy(self, port: int, data: web.Application) -> None:
         try:
-            from sidecar.api.compat.envoy_grpc import GrpcAuthorization  # noqa: PLC0415 - an extra
+            from sidecar.api.compat.envoy_grpc import EnvoyGrpc  # noqa: PLC0415 - an extra
         except ImportError:
             raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
         handler = in_process_handler(data, self._serve)
-        checks = GrpcAuthorization(self.settings, handler, lambda: self.settings.compat.envoy)
+        checks = EnvoyGrpc(self.settings, handler, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)
         self.grpc_port = await checks.listen(port, share=self._share_ports)
 

@@ -16,6 +16,7 @@ from sidecar import limits, upstream
 from sidecar.api import openapi
 from sidecar.api.compat import routes as compat
 from sidecar.api.compat.envoy import ExtAuthz
+from sidecar.api.compat.envoy_processing import STREAM, ExtProc
 from sidecar.api.scan import ScanApi
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
@@ -69,6 +70,7 @@ class Snapshot:
         self._envoy = (
             ExtAuthz(scanner.engine, shared.decision_log, gatekeeper, settings) if settings.compat.envoy else None
         )
+        self._processing = ExtProc(scanner.engine, shared.decision_log, gatekeeper, settings, personal, vocabularies)
         self._proxy = Proxy(
             scanner.engine, shared.decision_log, upstream_client, settings, gatekeeper, personal, vocabularies
         )
@@ -103,6 +105,8 @@ class Snapshot:
                 self._idle.set()
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
+        if STREAM in request:  # set by the gRPC port alone, which asks for compat.envoy
+            return await self._processing.handle(request)
         handler = self._routes.get((request.method, request.rel_url.raw_path))
         if handler is not None:
             return await handler(request)

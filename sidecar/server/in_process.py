@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial, update_wrapper
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import StreamReader, web
 from aiohttp.base_protocol import BaseProtocol
@@ -15,17 +15,27 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 
+class Payload(Protocol):
+    """A body that is read while it arrives; what handlers use of aiohttp's `StreamReader`."""
+
+    def at_eof(self) -> bool:
+        """Whether all of it was read."""
+        ...
+
+    async def readany(self) -> bytes:
+        """The next bytes."""
+        ...
+
+
 def in_process_request(
-    method: str, target: str, headers: CIMultiDict[str], body: bytes, *, remote: str | None
+    method: str, target: str, headers: CIMultiDict[str], body: bytes | Payload, *, remote: str | None
 ) -> web.Request:
     """The request. `target`: path and query as received; `remote`: the address of the peer.
 
     Its handler must return a complete `web.Response`: there is no connection to write a stream to.
     """
     loop = asyncio.get_running_loop()
-    payload = StreamReader(BaseProtocol(loop), limit=max(1, len(body)), loop=loop)
-    payload.feed_data(body)
-    payload.feed_eof()
+    payload: Any = _complete(body, loop) if isinstance(body, bytes) else body
     raw = tuple((name.encode(), value.encode()) for name, value in headers.items())
     url = URL.build(path=target.partition("?")[0], query_string=target.partition("?")[2], encoded=True)
     message = RawRequestMessage(
@@ -34,6 +44,14 @@ def in_process_request(
     connection: Any = SimpleNamespace(ssl_context=None, peername=None, sockname=None, transport=None)
     nothing: Any = None
     return web.Request(message, payload, connection, nothing, nothing, loop, remote=remote)
+
+
+def _complete(body: bytes, loop: asyncio.AbstractEventLoop) -> StreamReader:
+    """A body that has arrived."""
+    payload = StreamReader(BaseProtocol(loop), limit=max(1, len(body)), loop=loop)
+    payload.feed_data(body)
+    payload.feed_eof()
+    return payload
 
 
 def in_process_handler(app: web.Application, handler: Handler) -> Handler:

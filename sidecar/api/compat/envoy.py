@@ -39,18 +39,20 @@ class ExtAuthz:
 
 def envoy_settings(settings: Settings) -> Settings:
     """These settings with prefixed paths, and without what a check cannot do."""
-    inline, block = settings.inline, settings.block
-    prefixed = {name: tuple(PREFIX + path for path in getattr(inline, name)) for name in ("prefixes", "routes")}
     unsupported = {
         "history": "enforce",
         "pii": "block" if settings.pii == "redact" else settings.pii,
         "responses": "off",
+        "block": settings.block.model_copy(update={"style": "error"}),
     }
-    update = {
-        "inline": inline.model_copy(update={**prefixed, "websockets": False}),
-        "block": block.model_copy(update={"style": "error"}),
-    }
-    return settings.model_copy(update=update | unsupported)
+    return prefixed_settings(settings).model_copy(update=unsupported)
+
+
+def prefixed_settings(settings: Settings) -> Settings:
+    """These settings with prefixed paths, and without websockets, which Envoy does not show."""
+    inline = settings.inline
+    prefixed = {name: tuple(PREFIX + path for path in getattr(inline, name)) for name in ("prefixes", "routes")}
+    return settings.model_copy(update={"inline": inline.model_copy(update={**prefixed, "websockets": False})})
 
 
 def refuse_partial(request: web.Request) -> None:

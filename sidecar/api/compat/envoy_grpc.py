@@ -1,4 +1,4 @@
-"""Envoy's `ext_authz` over gRPC, on its own port: each check is answered by the HTTP form's handler, in this process.
+"""Envoy's gRPC port: `ext_authz`, each check answered by the HTTP form's handler in this process, and `ext_proc`.
 
 Routes, roles, keys, the failure policy and the log are therefore those of `envoy`. In addition, Envoy sends all headers
 without listing them, and our keys and reserved headers are removed from the request before it is forwarded. From the
@@ -7,19 +7,20 @@ documentation of Envoy 1.40 (`service/auth/v3`). Importing this needs the extra 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
-from urllib.parse import unquote
 
 import grpc
 from aiohttp import web
 from multidict import CIMultiDict
 
 from sidecar.api.compat.envoy import PREFIX
+from sidecar.api.compat.envoy_direction import CONNECTION_HEADERS
 from sidecar.api.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
+from sidecar.api.compat.envoy_processor import DataHandler, Processor, peer_address
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
-from sidecar.server.headers import HOP_BY_HOP, upstream_headers
+from sidecar.server.headers import upstream_headers
 from sidecar.server.in_process import in_process_request
 from sidecar.server.responses import error_response
 from sidecar.util.timeouts import with_timeout
@@ -28,13 +29,13 @@ TIMEOUT = 60.0
 SLACK = 1024 * 1024
 """Bytes for headers in addition to the largest body."""
 PERMISSION_DENIED = 7
-_CONNECTION_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect"}
-
-DataHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class GrpcAuthorization:
-    """Server of `Check`. `handler`: answers requests of the data port. `is_on`: whether the HTTP form is enabled."""
+class EnvoyGrpc:
+    """Server of `Check` and `Process`.
+
+    `handler`: answers requests of the data port. `is_on`: whether the HTTP form is enabled.
+    """
 
     def __init__(self, settings: Settings, handler: DataHandler, is_on: Callable[[], bool]) -> None:
         self._settings, self._handler, self._is_on = settings, handler, is_on
@@ -42,11 +43,12 @@ class GrpcAuthorization:
 
     async def listen(self, port: int, *, share: bool = False) -> int:
         """Start listening; returns the port. Raises `SidecarError`."""
-        max_concurrent = self._settings.scan.concurrency + self._settings.scan.queue
-        max_message_bytes = self._settings.limits.body_bytes + SLACK
+        limits = self._settings.limits
+        max_message_bytes = max(limits.body_bytes, self._settings.answers.body_bytes) + SLACK
         options = (("grpc.max_receive_message_length", max_message_bytes), ("grpc.so_reuseport", int(share)))
-        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=max_concurrent)
-        server.add_generic_rpc_handlers((_handler(self._check),))
+        server = grpc.aio.server(options=options, maximum_concurrent_rpcs=limits.connections)
+        processor = Processor(self._settings, self._handler, self._is_on)
+        server.add_generic_rpc_handlers((_handler(self._check), processor.rpc_handler()))
         host = self._settings.listen.host
         try:
             bound = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
@@ -73,7 +75,7 @@ class GrpcAuthorization:
                 f"{PREFIX}{http.path}",
                 _request_headers(received_headers, len(http.raw_body)),
                 http.raw_body,
-                remote=_address(context.peer()),
+                remote=peer_address(context.peer()),
             )
             response = await with_timeout(TIMEOUT, self._answer(request))
         except RequestError as error:
@@ -132,24 +134,19 @@ def _require_whole_request(http: Any, received_headers: CIMultiDict[str]) -> Non
 
 def _headers_to_remove(received_headers: CIMultiDict[str]) -> list[str]:
     forwarded = upstream_headers(received_headers, decoded=False)
-    return sorted({name.lower() for name in received_headers if name not in forwarded} - _CONNECTION_HEADERS)
+    return sorted({name.lower() for name in received_headers if name not in forwarded} - CONNECTION_HEADERS)
 
 
 def _request_headers(received_headers: CIMultiDict[str], body_size: int) -> CIMultiDict[str]:
-    forwarded = [(name, value) for name, value in received_headers.items() if name.lower() not in _CONNECTION_HEADERS]
+    forwarded = [(name, value) for name, value in received_headers.items() if name.lower() not in CONNECTION_HEADERS]
     # `Upgrade` without `Connection` has no effect, but the proxy recognises websockets by it.
     forwarded += [("Upgrade", value) for value in received_headers.getall("Upgrade", ())]
     return CIMultiDict([*forwarded, ("Host", "localhost"), ("Content-Length", str(body_size))])
 
 
-def _address(peer: str) -> str:
-    """The address in gRPC's `ipv4:192.0.2.1:443` or `ipv6:%5B::1%5D:443`."""
-    return unquote(peer).partition(":")[2]
-
-
 def _client_headers(response: web.StreamResponse) -> dict[str, str]:
     """The response headers that the client sees."""
-    return {name.lower(): value for name, value in response.headers.items() if name.lower() not in _CONNECTION_HEADERS}
+    return {name.lower(): value for name, value in response.headers.items() if name.lower() not in CONNECTION_HEADERS}
 
 
 def _text(response: web.StreamResponse) -> str:

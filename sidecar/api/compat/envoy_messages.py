@@ -1,7 +1,8 @@
-"""The messages of Envoy's `envoy.service.auth.v3`, reduced to the fields used here; others are skipped.
+"""The messages of Envoy's `envoy.service.auth.v3` and `envoy.service.ext_proc.v3`, reduced to the fields used here.
 
-Names and numbers are those of Envoy's API (compared with xds-protos 1.85.0). That package is not used, since it
-overwrites files of other packages (`google/rpc`, `opentelemetry/proto`).
+Other fields are skipped. Names and numbers are those of Envoy's API (compared with xds-protos 1.85.0, those of
+`ext_proc` with Envoy's `external_processor.proto` at commit 0015fbd5). That package is not used, since it overwrites
+files of other packages (`google/rpc`, `opentelemetry/proto`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 SERVICE = "envoy.service.auth.v3.Authorization"
+PROCESSOR = "envoy.service.ext_proc.v3.ExternalProcessor"
 PACKAGE = "sidecar.envoy"
 REPEATED = "*"
 OVERWRITE = 2
@@ -39,11 +41,51 @@ _MESSAGES = {
         "denied_response": (2, "DeniedHttpResponse"),
         "ok_response": (3, "OkHttpResponse"),
     },
+    "ProcessingRequest": {
+        "request_headers": (2, "HttpHeaders"),
+        "response_headers": (3, "HttpHeaders"),
+        "request_body": (4, "HttpBody"),
+        "response_body": (5, "HttpBody"),
+        "request_trailers": (6, "HttpTrailers"),
+        "response_trailers": (7, "HttpTrailers"),
+        "observability_mode": (10, "bool"),
+        "protocol_config": (11, "ProtocolConfiguration"),
+    },
+    "HttpHeaders": {"headers": (1, "HeaderMap"), "end_of_stream": (3, "bool")},
+    "HttpBody": {"body": (1, "bytes"), "end_of_stream": (2, "bool")},
+    "HttpTrailers": {"trailers": (1, "HeaderMap")},
+    "ProtocolConfiguration": {"request_body_mode": (1, "int32"), "response_body_mode": (2, "int32")},
+    "ProcessingResponse": {
+        "request_headers": (1, "StepResponse"),
+        "response_headers": (2, "StepResponse"),
+        "request_body": (3, "StepResponse"),
+        "response_body": (4, "StepResponse"),
+        "request_trailers": (5, "TrailersResponse"),
+        "response_trailers": (6, "TrailersResponse"),
+        "immediate_response": (7, "ImmediateResponse"),
+    },
+    "StepResponse": {"response": (1, "CommonResponse")},  # HeadersResponse and BodyResponse
+    "TrailersResponse": {"header_mutation": (1, "HeaderMutation")},
+    "CommonResponse": {"header_mutation": (2, "HeaderMutation"), "body_mutation": (3, "BodyMutation")},
+    "HeaderMutation": {"set_headers": (1, "*HeaderValueOption"), "remove_headers": (2, "*string")},
+    "BodyMutation": {
+        "body": (1, "bytes"),
+        "clear_body": (2, "bool"),
+        "streamed_response": (3, "StreamedBodyResponse"),
+    },
+    "StreamedBodyResponse": {"body": (1, "bytes"), "end_of_stream": (2, "bool")},
+    "ImmediateResponse": {
+        "status": (1, "Code"),
+        "headers": (2, "HeaderMutation"),
+        "body": (3, "bytes"),
+        "details": (5, "string"),
+    },
 }
 _Field = descriptor_pb2.FieldDescriptorProto
 _SCALARS = {
     "string": _Field.TYPE_STRING,
     "bytes": _Field.TYPE_BYTES,
+    "bool": _Field.TYPE_BOOL,
     "int32": _Field.TYPE_INT32,
     "int64": _Field.TYPE_INT64,
 }
@@ -72,3 +114,5 @@ def _classes() -> dict[str, Any]:
 _CLASSES = _classes()
 CheckRequest: Any = _CLASSES["CheckRequest"]
 CheckResponse: Any = _CLASSES["CheckResponse"]
+ProcessingRequest: Any = _CLASSES["ProcessingRequest"]
+ProcessingResponse: Any = _CLASSES["ProcessingResponse"]

@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 from compat_server import CompatServer, run_compat_server
 
-from sidecar.api.compat.envoy_grpc import DataHandler, GrpcAuthorization
+from sidecar.api.compat.envoy_grpc import DataHandler, EnvoyGrpc
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.config import Settings
 from sidecar.errors import SidecarError
@@ -53,7 +53,7 @@ async def line(
 ) -> AsyncIterator[Line]:
     """The HTTP form behind the gRPC form; `handler` replaces it."""
     async with run_compat_server(folder, "envoy", **sections) as server:
-        checks = GrpcAuthorization(Settings(), handler or server.handler, lambda: on)
+        checks = EnvoyGrpc(Settings(), handler or server.handler, lambda: on)
         try:
             port = await checks.listen(0)
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -155,7 +155,7 @@ async def test_headers_as_bytes_are_read(tmp_path: Path) -> None:
 
 async def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
     """As for the other ports: one message and no traceback."""
-    first, second = (GrpcAuthorization(Settings(), too_late, lambda: True) for _ in range(2))
+    first, second = (EnvoyGrpc(Settings(), too_late, lambda: True) for _ in range(2))
     try:
         port = await first.listen(0)
         with pytest.raises(SidecarError, match=r"listen\.grpc_port"):
