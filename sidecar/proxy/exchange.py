@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest
 
 ALLOWED = ScanOutcome()
+_SIGNED_HEADERS = re.compile(r"SignedHeaders=([^, ]*)")
 
 
 @dataclass(slots=True)
@@ -55,6 +57,16 @@ class Exchange:
     def dialect(self) -> str:
         """The API whose error format the client expects."""
         return self.route.dialect if self.route else "openai"
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether the client signs the body, so that it must go on as it is."""
+        return protocol(self.dialect).signed
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether a stream to this client is one of events; Google's is a JSON list without `alt=sse`."""
+        return self.dialect != "gemini" or self.request.query.get("alt") == "sse"
 
     @property
     def path(self) -> str:
@@ -95,9 +107,15 @@ class Exchange:
         headers = upstream_headers(self.request.headers, decoded=body.decoded)
         if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
-        if uncompressed:
+        if uncompressed and not (self.is_signed and _signs(self.request.headers, "accept-encoding")):
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
         return UpstreamRequest(
             method, route.path, headers, content, protocol(route.dialect).credential_header(route.prefix), self.model
         )
+
+
+def _signs(headers: Mapping[str, str], name: str) -> bool:
+    """Whether the client's signature (SigV4) covers this header field."""
+    signed = _SIGNED_HEADERS.search(headers.get("Authorization", ""))
+    return signed is not None and name in signed[1].lower().split(";")

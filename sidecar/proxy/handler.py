@@ -17,6 +17,7 @@ from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
+from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.extraction.tool_names import tool_names
@@ -126,7 +127,8 @@ class Proxy:
         exchange.body = await self._reader.read(exchange.request, exchange.route)
         if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
             await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
-        if self._redactor is not None and not self._monitors(exchange):
+        # In a signed body nothing is replaced, and `apply_pii_setting` refuses what was not.
+        if self._redactor is not None and not exchange.is_signed and not self._monitors(exchange):
             await self._redact(exchange, exchange.route, self._redactor)
         await self._scan(exchange, exchange.route)
         if exchange.outcome.blocked:
@@ -184,7 +186,8 @@ class Proxy:
         """Replace personal data with placeholders, so that the scanned text is the text sent upstream."""
         if exchange.body.document is None:
             return
-        placeholders = await redactor.redact(exchange.body.document, application_values(exchange.body.texts.segments))
+        known = application_values(exchange.body.texts.segments)
+        placeholders = await redactor.redact(exchange.body.document, known, fields_of(route.dialect))
         if placeholders:
             exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders
@@ -195,7 +198,8 @@ class Proxy:
         verdict, unscanned = await self._scan_texts(exchange)
         monitored = self._monitors(exchange)
         has_history = route.kind is not RouteKind.WEBSOCKET  # a websocket message holds only the last turn
-        if has_history and self._settings.history == "strip" and not monitored:
+        strips = has_history and self._settings.history == "strip" and not exchange.is_signed
+        if strips and not monitored:
             verdict = await self._strip(exchange, route, verdict)
         if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
@@ -248,6 +252,7 @@ class Proxy:
                 decision_id=exchange.id,
                 model=exchange.model or "",
                 stream=exchange.body.texts.stream,
+                events=exchange.takes_events,
             )
         response = response or blocked_response(exchange.outcome.verdict, exchange.id, block, exchange.dialect, message)
         response.headers.update(exchange.headers)

@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
-from sidecar.protocols import data, protocol
+from sidecar.protocols import protocol
+from sidecar.protocols.bedrock import STREAM_TYPE
 from sidecar.proxy.keepalive import Keepalive
+from sidecar.response_scan.message_stream import whole_messages
 from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import client_headers
-from sidecar.server.responses import DECISION_ID, error_body
+from sidecar.server.responses import DECISION_ID
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.upstream import UpstreamResponse
 from sidecar.upstream.replaced import ReplacedBody
@@ -109,7 +111,15 @@ def is_event_stream(upstream: UpstreamResponse) -> bool:
     return content_type == "text/event-stream" and "Content-Encoding" not in upstream.headers
 
 
+def is_message_stream(upstream: UpstreamResponse) -> bool:
+    """Whether the body is an event stream of Amazon's, uncompressed."""
+    content_type = upstream.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return content_type == STREAM_TYPE and "Content-Encoding" not in upstream.headers
+
+
 def _chunks(upstream: UpstreamResponse, *, is_stream: bool) -> AsyncIterator[bytes]:
+    if is_message_stream(upstream):
+        return whole_messages(upstream.chunks())
     return whole_events(upstream.chunks()) if is_stream else upstream.chunks()
 
 
@@ -139,10 +149,10 @@ async def _send_error_event(
     response: web.StreamResponse, upstream: UpstreamResponse, error: UpstreamError, dialect: str, write_timeout: float
 ) -> None:
     """Send the error as an event: clients raise it, whereas a plain end of stream would look complete."""
-    if not is_event_stream(upstream):
+    if not (is_event_stream(upstream) or is_message_stream(upstream)):
         return
     try:
-        await _write(response, protocol(dialect).error_event + data(error_body(error, dialect)), write_timeout)
+        await _write(response, protocol(dialect).stream_error(error), write_timeout)
     except (TimeoutError, ConnectionError):
         return
 

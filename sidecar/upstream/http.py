@@ -41,7 +41,7 @@ MAX_CLIENT_TIMEOUT = 3600.0
 """Longest timeout in seconds that a client may request in `X-Stainless-Timeout`."""
 MAX_FIELD_BYTES, MAX_FIELDS = 64 * 1024, 1000
 """Bounds on the head of a response: cookies and policies of an upstream's front end may be long."""
-CREDENTIAL_HEADERS = ("Authorization", "X-API-Key", "Api-Key")
+CREDENTIAL_HEADERS = ("Authorization", "X-API-Key", "Api-Key", "X-Goog-Api-Key")
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
 """The account of the client's key: removed when the sidecar's own key is sent."""
 CREDENTIAL_PROTOCOLS = ("openai-insecure-api-key.", "openai-organization.", "openai-project.")
