@@ -37,7 +37,7 @@ from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
-from sidecar.server.headers import is_websocket
+from sidecar.server.headers import KEY_PREFIX, is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
@@ -139,6 +139,8 @@ class Proxy:
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
+        if KEY_PREFIX in request.query_string:
+            raise BodyError("path", "The query holds a key of the sidecar: send it in a header field.")
         return routes.classify(request.method, request.raw_path, prefixes=inline.prefixes, extra=inline.routes)
 
     async def _admit(self, request: web.Request) -> None:
