@@ -23,6 +23,7 @@ from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest
 
 ALLOWED = ScanOutcome()
+_DEFAULT_PORT = re.compile(r":(?:443|80)$")
 _SIGNED_HEADERS = re.compile(r"SignedHeaders=([^, ]*)")
 
 
@@ -110,9 +111,15 @@ class Exchange:
         if uncompressed and not (self.is_signed and _signs(self.request.headers, "accept-encoding")):
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
-        return UpstreamRequest(
-            method, route.path, headers, content, protocol(route.dialect).credential_header(route.prefix), self.model
-        )
+        credential = protocol(route.dialect).credential_header(route.prefix)
+        return UpstreamRequest(method, route.path, headers, content, credential, self.model, self._signed_host)
+
+    @property
+    def _signed_host(self) -> str | None:
+        """The host that the client's signature is for: it is replaced by the upstream's."""
+        headers = self.request.headers
+        is_covered = self.is_signed and _signs(headers, "host")
+        return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if is_covered else None
 
 
 def _signs(headers: Mapping[str, str], name: str) -> bool:

@@ -156,6 +156,8 @@ class RequestReader:
             if route.kind is RouteKind.PASS:
                 return _require_empty(raw)
             content_type = _single_header(request, "Content-Type")
+            if content_type is None and protocol(route.dialect).signed:
+                content_type = "application/json"  # which Amazon takes it for
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
                 return await run_off_loop(raw, self._read_form, request, route, raw, content_type)

@@ -28,7 +28,7 @@ from yarl import URL
 
 from sidecar.config import Upstream as Settings
 from sidecar.config.secret_files import read_secret
-from sidecar.errors import ConfigError, UpstreamError
+from sidecar.errors import BodyError, ConfigError, UpstreamError
 from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
 from sidecar.upstream.connection_pool import ConnectError, Connection, ConnectionPool, ConnectTimeout
@@ -36,6 +36,7 @@ from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
 from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
+OTHER_HOST = "The signature is for another host than that of the upstream (upstream.url): sign the request for that."
 LATE = "The upstream did not begin to answer in time."
 MAX_CLIENT_TIMEOUT = 3600.0
 """Longest timeout in seconds that a client may request in `X-Stainless-Timeout`."""
@@ -127,6 +128,8 @@ class HttpUpstream:
         )
 
     async def _begin(self, request: UpstreamRequest) -> _HttpResponse:
+        if request.signed_host not in {None, self._host} and self._credential is None:
+            raise BodyError("malformed", OTHER_HOST)
         try:
             timeout = _response_timeout(request, self._settings.first_byte_timeout)
             async with asyncio.timeout(self._settings.connect_timeout + timeout):
