@@ -23,7 +23,7 @@ class DialectFields:
     free_form: frozenset[str] = shared.FREE_FORM
     definitions: frozenset[str] = shared.DEFINITIONS
     untrusted: frozenset[str] = shared.RESULTS | shared.DOCUMENTS | shared.THIRD_PARTY
-    """Fields that hold what third parties wrote, whoever's turn they are in."""
+    """Fields that hold what third parties wrote, in a turn of any author."""
     references: frozenset[str] = shared.REFERENCES
     fetches: frozenset[str] = shared.FETCH_FIELDS
     """Paths whose presence lets the provider fetch content that is not in the request."""

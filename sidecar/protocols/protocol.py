@@ -74,7 +74,7 @@ class Fields:
     definitions: frozenset[str] = NO_WORDS
     """Definitions of the application: tools and response schemas."""
     untrusted: frozenset[str] = NO_WORDS
-    """Results of tools, documents and quotations, whoever's turn they are in."""
+    """Results of tools, documents and quotations, in a turn of any author."""
     references: frozenset[str] = NO_WORDS
     fetches: frozenset[str] = NO_WORDS
     media: frozenset[str] = NO_WORDS

@@ -8,12 +8,10 @@ response that cannot be read, follow `failure.answer`.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
 from aiohttp import web
 
@@ -26,18 +24,16 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.observability.metrics import ANSWERS
 from sidecar.protocols import RouteKind, protocol
-from sidecar.protocols.bedrock import STREAM_TYPE
 from sidecar.response_scan.action_gate import ActionGate
 from sidecar.response_scan.action_scan import ActionScanner
+from sidecar.response_scan.bodies import FRAMINGS, Framing, parse_body
 from sidecar.response_scan.decompression import decoded, is_known
 from sidecar.response_scan.detector import ResponseDetector, Text
-from sidecar.response_scan.extraction import Piece, pieces, stream_pieces
-from sidecar.response_scan.message_stream import parse_message, split_messages, whole_messages
+from sidecar.response_scan.extraction import Piece
 from sidecar.response_scan.placeholders import LONGEST, Placeholders
-from sidecar.response_scan.sse import Event, Unreadable, dump_json, load_json, parse_event, split_events, whole_events
+from sidecar.response_scan.sse import Event, Unreadable, dump_json
 from sidecar.response_scan.stream_buffer import Releasable, StreamBuffer
 from sidecar.response_scan.stream_terminator import StreamTerminator
-from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
@@ -58,24 +54,8 @@ _OPERATIONS = """
 """
 _GENERATING = frozenset(_OPERATIONS.split())
 """Operations whose responses are written by a model."""
-MAX_TEXTS = 50_000
-"""Texts in one response; one with more was not written by a model and follows `failure.answer`."""
 Record = Callable[[Verdict, str, int], None]
 _log = logs.get("screening")
-
-
-class _Framing(NamedTuple):
-    """How the body of a stream divides into events."""
-
-    whole: Callable[[AsyncIterator[bytes], int], AsyncIterator[bytes]]
-    split: Callable[[bytes], Iterator[bytes]]
-    parse: Callable[[bytes], Event]
-
-
-_FRAMINGS = {
-    "text/event-stream": _Framing(whole_events, split_events, parse_event),
-    STREAM_TYPE: _Framing(whole_messages, split_messages, parse_message),
-}
 
 
 class _ScanTimeout(Exception):
@@ -191,7 +171,7 @@ class ResponseScanner:
             return answer
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         coding = answer.headers.get("Content-Encoding", "")
-        framing = _FRAMINGS.get(kind)
+        framing = FRAMINGS.get(kind)
         if framing and is_known(coding):
             return ReplacedBody(answer, self._process_stream(answer, coding, framing), modified=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
@@ -233,9 +213,9 @@ class ResponseScanner:
             size += len(piece)
             if size > self.settings.answers.body_bytes:
                 raise Unreadable
-        return await _parse_body(b"".join(plain))
+        return await parse_body(b"".join(plain))
 
-    async def _process_stream(self, answer: UpstreamResponse, coding: str, framing: _Framing) -> AsyncIterator[bytes]:
+    async def _process_stream(self, answer: UpstreamResponse, coding: str, framing: Framing) -> AsyncIterator[bytes]:
         """The stream through the buffer, with a terminator if it is withheld."""
         terminator = StreamTerminator(self.route.operation)
         try:
@@ -253,7 +233,7 @@ class ResponseScanner:
             raise UpstreamError(UNSCANNED) from None
 
     async def _buffered(
-        self, answer: UpstreamResponse, coding: str, framing: _Framing, terminator: StreamTerminator
+        self, answer: UpstreamResponse, coding: str, framing: Framing, terminator: StreamTerminator
     ) -> AsyncGenerator[bytes]:
         releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
         gate = self._gate(self.actions) if self.actions else None
@@ -286,7 +266,7 @@ class ResponseScanner:
     async def _feed(
         self,
         data: bytes | None,
-        framing: _Framing,
+        framing: Framing,
         buffer: StreamBuffer,
         gate: ActionGate | None,
         terminator: StreamTerminator,
@@ -308,7 +288,7 @@ class ResponseScanner:
         least = 3 * LONGEST if self.placeholders else 0
         return max(least, self.settings.answers.hold if self.blocks else 0)
 
-    def _parse(self, raw: bytes, framing: _Framing) -> Event:
+    def _parse(self, raw: bytes, framing: Framing) -> Event:
         """Parse one event; an unreadable one is passed or ends the stream, by `failure.answer`."""
         try:
             return framing.parse(raw)
@@ -393,19 +373,6 @@ class ResponseScanner:
         failure = "unreadable" if self.unscanned and not findings else None
         action = Action.BLOCK if self.withheld else Action.ALLOW
         return Verdict(score, action, tuple(self._threats()), 0, LayerName.RULES, failure=failure, reports=(report,))
-
-
-async def _parse_body(plain: bytes) -> tuple[JsonValue, list[Piece]]:
-    """The document and its texts; a large body is parsed in a thread. Raises `Unreadable`."""
-
-    def read_all() -> tuple[JsonValue, list[Piece]]:
-        document = load_json(plain)
-        texts = stream_pieces(document) if isinstance(document, list) else pieces(document)
-        if len(texts) > MAX_TEXTS:
-            raise Unreadable
-        return document, texts
-
-    return await asyncio.to_thread(read_all) if len(plain) > THREAD_BYTES else read_all()
 
 
 def _restore(texts: Iterable[Piece], placeholders: Placeholders) -> bool:
