@@ -1,4 +1,4 @@
-"""One agent's conversation in three APIs: a mail with an order in it, and responses that obey it or that do not."""
+"""One agent's conversation in six APIs: a mail with an order in it, and responses that obey it or that do not."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+import agent_dialects as more
 
 USER = "Please read the mail from Otto Lindqvist and tell me what he wants."
 MAIL = (
@@ -42,6 +44,8 @@ class Dialect:
     request: dict[str, Any]
     body: Callable[[str, str, dict[str, Any]], dict[str, Any]]
     events: Callable[[str, str, dict[str, Any]], Iterator[bytes]]
+    stream_path: str = ""
+    content_type: str = ""
 
 
 def _chat_body(words: str, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -178,4 +182,20 @@ DIALECTS = {
     "chat": Dialect("/v1/chat/completions", _chat_request(), _chat_body, _chat_events),
     "responses": Dialect("/v1/responses", _response_request(), _response_body, _response_events),
     "messages": Dialect("/v1/messages", _message_request(), _message_body, _message_events),
+    "gemini": Dialect(
+        "/v1beta/models/m:generateContent",
+        more.gemini_request(USER, MAIL, TOOLS),
+        more.gemini_body,
+        more.gemini_events,
+        "/v1beta/models/m:streamGenerateContent?alt=sse",
+    ),
+    "bedrock": Dialect(
+        "/model/m/converse",
+        more.bedrock_request(USER, MAIL, TOOLS),
+        more.bedrock_body,
+        more.bedrock_events,
+        "/model/m/converse-stream",
+        "application/vnd.amazon.eventstream",
+    ),
+    "cohere": Dialect("/v2/chat", more.cohere_request(USER, MAIL, TOOLS), more.cohere_body, more.cohere_events),
 }

@@ -102,8 +102,9 @@ class Reply:
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error object of the body."""
-        return json.loads(self.body)["error"]
+        """The error object of the body, which is the body itself in some APIs."""
+        body = json.loads(self.body)
+        return body.get("error", body)
 
     @property
     def verdict(self) -> tuple[str | None, ...]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from entry_points import ANSWERS, COMPAT, ENTRY_POINTS, EntryPoints, Reply
+from inline_proxy import personal, run_proxy
 from pydantic import BaseModel
+from recording import recording, respond
 from support import ONE_RULE, RULES_ONLY, StartSidecar, free_port
 
 from sidecar.cli.setting_warnings import warnings
@@ -287,3 +290,83 @@ def test_every_setting_is_in_a_table_or_in_the_list() -> None:
     assert classed - {part for several in parts.values() for part in several} == set()
     for rows, wanted in zip(tables(), (FIRST, SECOND), strict=True):
         assert [name for name in wanted if not any(name.split(".")[-1] in row for row in rows)] == []
+
+
+def _chat_body(attack: str) -> dict[str, Any]:
+    return {"model": "m", "messages": [{"role": "user", "content": attack}]}
+
+
+def _turns(body: dict[str, Any], *texts: str) -> list[Any]:
+    """The turns of a body, each with another text: all but the last are tried again by the user."""
+    (name,) = {"messages", "contents"} & body.keys()
+    return [json.loads(json.dumps(body[name][0]).replace("TEXT", text)) for text in texts]
+
+
+APIS: dict[str, tuple[str, dict[str, Any], Callable[[str], Any]]] = {
+    "OpenAI": (
+        "/v1/chat/completions",
+        _chat_body("TEXT"),
+        lambda text: {"choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]},
+    ),
+    "Anthropic": (
+        "/v1/messages",
+        _chat_body("TEXT"),
+        lambda text: {"type": "message", "role": "assistant", "content": [{"type": "text", "text": text}]},
+    ),
+    "Gemini": (
+        "/v1beta/models/m:generateContent",
+        {"contents": [{"role": "user", "parts": [{"text": "TEXT"}]}]},
+        lambda text: {"candidates": [{"content": {"role": "model", "parts": [{"text": text}]}}]},
+    ),
+    "Bedrock": (
+        "/model/m/converse",
+        {"messages": [{"role": "user", "content": [{"text": "TEXT"}]}]},
+        lambda text: {"output": {"message": {"role": "assistant", "content": [{"text": text}]}}},
+    ),
+    "Cohere": (
+        "/v2/chat",
+        _chat_body("TEXT"),
+        lambda text: {"id": "r", "message": {"role": "assistant", "content": [{"type": "text", "text": text}]}},
+    ),
+}
+"""Path, body and response of each API that the inline proxy serves."""
+EVIL_TEXT = "Please EVIL now."
+API_ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
+    "an attack, no setting changed": ({}, (EVIL_TEXT,), "Paris."),
+    "`mode: monitor`": ({"mode": "monitor"}, (EVIL_TEXT,), "Paris."),
+    "`pii: block`": ({"pii": "block"}, (MAIL,), "Paris."),
+    "`pii: redact`": ({"pii": "redact"}, (MAIL,), "Paris."),
+    "`history: strip`": ({"history": "strip"}, (EVIL_TEXT, "What is the capital of France?"), "Paris."),
+    "`block.style: refusal`": ({"block": {"style": "refusal"}}, (EVIL_TEXT,), "Paris."),
+    "`responses: block`, a leak": (
+        {"responses": "block", "answers": {"canary": CANARY}},
+        ("What is the capital of France?",),
+        f"It is {CANARY}.",
+    ),
+}
+"""Settings, the user's turns, and the answer of the upstream, by the first cell of a row of the third table."""
+
+
+@pytest.mark.parametrize("name", APIS)
+@pytest.mark.parametrize("row", API_ROWS)
+async def test_a_setting_holds_in_every_api(row: str, name: str) -> None:
+    """What the third table says is what happens, in every API that the inline proxy serves."""
+    cells = tables()[2]
+    assert (set(cells), list(cells[row])) == (set(API_ROWS), list(APIS))
+    settings, texts, answer = API_ROWS[row]
+    path, body, respond_with = APIS[name]
+    (turns,) = {"messages", "contents"} & body.keys()
+    sent = body | {turns: _turns(body, *texts)}
+    script = respond(json.dumps(respond_with(answer)).encode())
+    async with recording(script) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        endpoint.scanner.layer = personal()
+        reply = await endpoint.ask(sent, path)
+        forwarded = [received.json() for received in upstream.requests]
+    happened = {
+        "refused": reply.status == 400 and not forwarded,
+        "passes": reply.status == 200 and forwarded == [sent],
+        "replaced": reply.status == 200 and len(forwarded) == 1 and forwarded != [sent],
+        "completion": reply.status == 200 and not forwarded and b"looks like an order" in reply.body,
+        "withheld": reply.status == 400 and len(forwarded) == 1 and CANARY.encode() not in reply.body,
+    }
+    assert [word for word, holds in happened.items() if holds] == [cells[row][name]]

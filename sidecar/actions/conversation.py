@@ -1,6 +1,6 @@
 """What a model was given before it answered, by author: the user, the application, and third parties.
 
-Reads the body of a request (chat completions, responses, messages). What the model itself said before is no source.
+Reads the body of a request of any of the APIs. What the model itself said before is no source.
 """
 
 from __future__ import annotations
@@ -15,6 +15,18 @@ from sidecar.util import json
 Json = Any
 _THIRD_PARTY = frozenset({"document", "file", "input_file"})
 """Types of parts beside `..._result`."""
+_WRAPPED_RESULTS = {
+    "functionResponse": "response",
+    "function_response": "response",
+    "toolResponse": "response",
+    "codeExecutionResult": "output",
+    "toolResult": "content",
+    "searchResult": "content",
+    "document": "source",
+}
+"""Members of a part that hold what third parties wrote, and the field of it that holds the text."""
+_WRAPPED_CALLS = {"functionCall": "args", "function_call": "args", "toolUse": "input"}
+"""Members of a part that hold a call, and the field with its arguments."""
 _SETTINGS = frozenset({"id", "type", "status", "role", "call_id", "tool_use_id", "tool_call_id", "cache_control"})
 MAX_CHARACTERS = 512 * 1024
 """Characters of results that are kept, the last ones."""
@@ -62,10 +74,15 @@ class Conversation:
         if isinstance(document, dict):
             conversation.tools = {tool.name: tool for tool in _tools(document.get("tools"))}
             conversation.tools |= {tool.name: tool for tool in _tools(document.get("functions"))}
-            for name in ("system", "instructions"):
+            if isinstance(config := document.get("toolConfig"), dict):
+                conversation.tools |= {tool.name: tool for tool in _tools(config.get("tools"))}
+            for name in ("system", "instructions", "systemInstruction", "system_instruction"):
                 conversation._add_application(document.get(name), name)
+            for number, text in enumerate(_items(document.get("documents"))):
+                conversation._add_result(text, f"documents.{number}")
             for name in ("messages", "input"):
                 conversation._add_turns(document.get(name), name)
+            conversation._add_turns(_items(document.get("contents")), "contents")
         return conversation
 
     def _add_turns(self, turns: Json, path: str) -> None:
@@ -81,21 +98,24 @@ class Conversation:
             self._add_application(turn.get("content"), path)
         elif role in {"tool", "function"} or kind.endswith("_output"):
             self._add_result(turn.get("output", turn.get("content")), path)
-        elif role == "assistant" or kind.endswith("_call") or kind == "reasoning":
-            self._add_parts(turn.get("content"), path, [])
+        elif role in {"assistant", "model"} or kind.endswith("_call") or kind == "reasoning":
+            self._add_parts(turn, path, [])
             self._add_calls(turn, path)
             self._add_result(turn.get("output"), path)
         else:
-            self._add_parts(turn.get("content"), path, self.user)
+            self._add_parts(turn, path, self.user)
 
-    def _add_parts(self, content: Json, path: str, author: list[str]) -> None:
+    def _add_parts(self, turn: dict[str, Json], path: str, author: list[str]) -> None:
         """The parts of a turn: text of its author, added to `author`, and what third parties wrote."""
-        if isinstance(content, str):
+        if isinstance(content := turn.get("content"), str):
             author.append(content)
-        for number, part in enumerate(content if isinstance(content, list) else ()):
-            place = f"{path}.content.{number}"
+        field_name = "parts" if "parts" in turn else "content"
+        for number, part in enumerate(_items(turn.get(field_name))):
+            place = f"{path}.{field_name}.{number}"
             if not isinstance(part, dict):
                 author += [part] if isinstance(part, str) else []
+            elif wrapped := next((name for name in _WRAPPED_RESULTS if isinstance(part.get(name), dict)), None):
+                self._add_result(part[wrapped].get(_WRAPPED_RESULTS[wrapped], part[wrapped]), place)
             elif (kind := _word(part.get("type"))) in _THIRD_PARTY or kind.endswith("_result"):
                 self._add_result(part.get("content", part), place)
             elif isinstance(text := part.get("text"), str):
@@ -150,9 +170,17 @@ def calls_of(item: Json, path: str) -> Iterator[ToolCall]:
     if kind.endswith(("_call", "tool_use")):
         arguments = item.get("arguments", item.get("input", item.get("action")))
         yield parsed_call(item.get("name") or kind, arguments, path)
-    for number, part in enumerate(objects(item.get("content"))):
-        if _word(part.get("type")).endswith("tool_use"):
-            yield parsed_call(part.get("name"), part.get("input"), f"{path}.content.{number}")
+    for field_name in ("content", "parts"):
+        for number, part in enumerate(objects(_items(item.get(field_name)))):
+            yield from _part_calls(part, f"{path}.{field_name}.{number}")
+
+
+def _part_calls(part: dict[str, Json], path: str) -> Iterator[ToolCall]:
+    if _word(part.get("type")).endswith("tool_use"):
+        yield parsed_call(part.get("name"), part.get("input"), path)
+    for name, arguments in _WRAPPED_CALLS.items():
+        if isinstance(call := part.get(name), dict) and isinstance(call.get("name"), str):
+            yield parsed_call(call["name"], call.get(arguments), path)
 
 
 def parsed_call(name: Json, arguments: Json, path: str) -> ToolCall:
@@ -165,15 +193,22 @@ def _word(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
+def _items(value: Json) -> list[Json]:
+    """The items of a list, which Google's API takes without its brackets if it has one; none of an absent one."""
+    return value if isinstance(value, list) else [value] if isinstance(value, dict) else []
+
+
 def objects(value: Json) -> list[dict[str, Json]]:
     """The objects in a list; none for anything else."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _tools(value: Json) -> Iterator[Tool]:
-    for item in objects(value):
-        inner = item.get("function") if isinstance(item.get("function"), dict) else item
+    for item in objects(_items(value)):
+        for spelling in ("functionDeclarations", "function_declarations"):
+            yield from _tools(item.get(spelling))
+        inner = next((item[key] for key in ("function", "toolSpec") if isinstance(item.get(key), dict)), item)
         if isinstance(inner, dict) and isinstance(name := inner.get("name"), str):
             description = inner.get("description")
-            schema = inner.get("parameters", inner.get("input_schema"))
+            schema = inner.get("parameters", inner.get("input_schema", inner.get("inputSchema")))
             yield Tool(name, description if isinstance(description, str) else "", schema)

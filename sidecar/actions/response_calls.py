@@ -18,6 +18,11 @@ def _calls(document: dict[str, Json], path: str) -> Iterator[ToolCall]:
         yield from calls_of(choice.get("message"), f"{path}choices.{number}.message")
     for number, item in enumerate(objects(document.get("output"))):
         yield from calls_of(item, f"{path}output.{number}")
+    for number, candidate in enumerate(objects(document.get("candidates"))):
+        yield from calls_of(candidate.get("content"), f"{path}candidates.{number}.content")
+    if isinstance(output := document.get("output"), dict):
+        yield from calls_of(output.get("message"), f"{path}output.message")
+    yield from calls_of(document.get("message"), f"{path}message")
     if document.get("role") == "assistant" or document.get("type") == "message":
         yield from calls_of({"content": document.get("content")}, path.rstrip(".") or "message")
     required = document.get("required_action")
@@ -45,6 +50,7 @@ class StreamCalls:
     def __init__(self) -> None:
         self._open: dict[str, _OpenCall] = {}
         self._replaced = 0
+        self._in_parts = False
 
     @property
     def is_open(self) -> bool:
@@ -58,11 +64,17 @@ class StreamCalls:
         kind = str(document.get("type") or "")
         if "choices" in document:
             return [call for choice in objects(document["choices"]) for call in self._choice(choice)]
-        if kind.startswith("response."):
-            return self._response_event(kind, document)
-        if kind.startswith("content_block_"):
-            return self._block_event(kind, document)
-        return response_calls(document)
+        readers = {
+            "response.": self._response_event,
+            "content_block_": self._block_event,
+            "tool-call-": self._cohere_event,
+            "contentBlock": self._bedrock_event,
+        }
+        for beginning, read in readers.items():
+            if kind.startswith(beginning):
+                return read(kind, document)
+        partial = self._partial_calls(document)
+        return partial + [call for call in response_calls(document) if call.arguments is not None or not self._in_parts]
 
     def finish(self) -> list[ToolCall]:
         """The calls that are still open at the end."""
@@ -125,6 +137,39 @@ class StreamCalls:
             self._open[place].arguments += str(delta.get("partial_json") or "")
         elif kind == "content_block_stop":
             return self._close([place])
+        return []
+
+    def _cohere_event(self, kind: str, document: dict[str, Json]) -> list[ToolCall]:
+        place, delta = f"message.tool_calls.{document.get('index', 0)}", document.get("delta")
+        message = delta.get("message") if isinstance(delta, dict) else None
+        call = message.get("tool_calls") if isinstance(message, dict) else None
+        if isinstance(call, dict):
+            self._append(place, call.get("function"), call.get("id"))
+        return self._close([place]) if kind == "tool-call-end" else []
+
+    def _bedrock_event(self, kind: str, document: dict[str, Json]) -> list[ToolCall]:
+        place = f"output.message.content.{document.get('contentBlockIndex', 0)}"
+        part = document.get("start") if kind == "contentBlockStart" else document.get("delta")
+        if isinstance(part, dict) and isinstance(call := part.get("toolUse"), dict):
+            self._append(place, call)
+        return self._close([place]) if kind == "contentBlockStop" else []
+
+    def _partial_calls(self, document: dict[str, Json]) -> list[ToolCall]:
+        """Google's calls whose arguments arrive in pieces: values by path, until one says that none follows."""
+        for number, candidate in enumerate(objects(document.get("candidates"))):
+            place, content = f"candidates.{number}.content", candidate.get("content")
+            for part in objects(content.get("parts")) if isinstance(content, dict) else ():
+                call = part.get("functionCall")
+                if not isinstance(call, dict) or not ("partialArgs" in call or place in self._open):
+                    continue
+                opened, self._in_parts = self._opened(place), True
+                opened.name += str(call.get("name") or "")
+                opened.value = opened.value if isinstance(opened.value, dict) else {}
+                for piece in objects(call.get("partialArgs")):
+                    path = str(piece.get("jsonPath"))
+                    opened.value[path] = str(opened.value.get(path, "")) + str(piece.get("stringValue", ""))
+                if not call.get("willContinue"):
+                    return self._close([place])
         return []
 
     def _close(self, places: list[str]) -> list[ToolCall]:

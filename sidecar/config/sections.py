@@ -152,6 +152,11 @@ class Inline(Section):
         "/openai/v1",
         "/openai",
         "/v1beta/openai",
+        "/v1beta",
+        "/v1/projects/{project}/locations/{location}/publishers/google",
+        "/v1beta1/projects/{project}/locations/{location}/publishers/google",
+        "/v1/publishers/google",
+        "/v1beta1/publishers/google",
         "",
     )
     routes: tuple[str, ...] = ()

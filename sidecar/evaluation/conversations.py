@@ -21,6 +21,9 @@ OPERATIONS = {
     "anthropic": "/messages",
     "completions": "/completions",
     "embeddings": "/embeddings",
+    "gemini": "/models/{id}:generateContent",
+    "converse": "/model/{id}/converse",
+    "cohere": "/v2/chat",
 }
 """The operation for each `dialect` name; a path such as `/v1/responses` is used as it is."""
 MODEL = "gpt-4o-mini"
@@ -36,7 +39,9 @@ def operation(value: Mapping[str, Any]) -> str:
     if dialect_name in OPERATIONS:
         return OPERATIONS[dialect_name]
     route = (
-        routes.classify("POST", str(dialect_name), prefixes=("/v1", "")) if str(dialect_name).startswith("/") else None
+        routes.classify("POST", str(dialect_name), prefixes=("/v1", "/v1beta", ""))
+        if str(dialect_name).startswith("/")
+        else None
     )
     if route is None or route.kind is RouteKind.UNKNOWN:
         raise ValueError(f"dialect: one of {', '.join(OPERATIONS)}, or a path, is wanted")
@@ -44,7 +49,7 @@ def operation(value: Mapping[str, Any]) -> str:
 
 
 def dialect(name: str) -> str:
-    """`openai` or `anthropic`, by the operation."""
+    """The name of the protocol, by the operation."""
     return protocol_of(name).name
 
 

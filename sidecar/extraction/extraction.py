@@ -8,6 +8,7 @@ from typing import Literal
 
 from sidecar.errors import BodyError
 from sidecar.extraction import joining, packing
+from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.walker import Leaf, Location, Walker
 from sidecar.protocols import protocol
@@ -58,14 +59,16 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     if not isinstance(document, dict):
         raise BodyError("malformed", "The body must be a JSON object.")
     # The items of an embedding request are independent texts; no model reads them in sequence.
-    walk = Walker(protocol(dialect).shape(operation), join_lists=operation != "/embeddings")
+    served = protocol(dialect)
+    joins = operation not in served.independent
+    walk = Walker(served.shape(operation), fields=fields_of(dialect), join_lists=joins)
     walk.run(document, Location())
     model = document.get("model") if operation != "/messages/batches" else None  # each request of a batch has its own
     return Extraction(
         segments=tuple(packing.segments(walk.leaves)),
         system_prompt=_system_prompt(walk.leaves),
         model=model if isinstance(model, str) else None,
-        stream=document.get("stream") is True,
+        stream=document.get("stream") is True or operation in served.streaming,
         unscannable=_unscannable(walk, model if isinstance(model, str) else None),
         joined=joining.join(walk.leaves),
     )

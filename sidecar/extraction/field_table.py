@@ -78,17 +78,8 @@ def fold(name: str) -> str:
     return plain.upper().casefold()
 
 
-_FOLDED = {fold(name): name for name in KNOWN_NAMES}
-
-
-def confusable_with(name: str) -> str | None:
-    """The known name that a lenient decoder may take this unknown name for, if any."""
-    return _FOLDED.get(fold(name)) if len(name) <= 64 else None
-
-
-def is_client_named(name: str, value: object) -> bool:
-    """Whether the names inside this member are chosen by the client."""
-    return name not in KNOWN_NAMES or (name in FREE_FORM and isinstance(value, dict))
+FOLDED = {fold(name): name for name in KNOWN_NAMES}
+"""The known names by their folded form."""
 
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@+=~-]{0,199}")

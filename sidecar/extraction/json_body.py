@@ -17,7 +17,8 @@ from itertools import chain
 from typing import TypeAlias
 
 from sidecar.errors import BodyError
-from sidecar.extraction.field_table import KNOWN_NAMES, confusable_with, is_client_named
+from sidecar.extraction.dialect_fields import SHARED, DialectFields
+from sidecar.extraction.field_table import KNOWN_NAMES
 from sidecar.util import codings
 from sidecar.util import json as fast_json
 
@@ -98,8 +99,8 @@ def _bounded(body: bytes, limit: int) -> bytes:
     return body
 
 
-def parse(raw: bytes, *, depth: int, client_named: bool = False) -> JsonValue:
-    """The unambiguous value of these bytes, nested at most `depth` deep.
+def parse(raw: bytes, *, depth: int, client_named: bool = False, fields: DialectFields = SHARED) -> JsonValue:
+    """The unambiguous value of these bytes, nested at most `depth` deep, in an API with these `fields`.
 
     `client_named`: no name in it is one of the chat APIs, so none can be mistaken for one.
 
@@ -110,17 +111,17 @@ def parse(raw: bytes, *, depth: int, client_named: bool = False) -> JsonValue:
         value: JsonValue = fast_json.loads(raw, buffer_size)
     except fast_json.DecodeError as error:
         raise BodyError("malformed", f"The body is not valid JSON: {error}.") from None
-    if _check_structure(value, depth, client_named=client_named) or not _is_lossless(value, raw, buffer_size):
+    if _check_structure(value, depth, fields, client_named=client_named) or not _is_lossless(value, raw, buffer_size):
         _parse_strictly(raw)
     return value
 
 
 def check(value: JsonValue, *, depth: int) -> None:
     """Raise `BodyError` for a part of a parsed body with names that can be mistaken for the API's."""
-    _check_structure(value, depth)
+    _check_structure(value, depth, SHARED)
 
 
-def _check_structure(value: JsonValue, depth: int, *, client_named: bool = False) -> bool:
+def _check_structure(value: JsonValue, depth: int, fields: DialectFields, *, client_named: bool = False) -> bool:
     """Check every container, level by level: its depth, and names that can be mistaken for known ones.
 
     True if a number is so large that it may have been an integer beyond 64 bits. Plain loops, because
@@ -131,7 +132,7 @@ def _check_structure(value: JsonValue, depth: int, *, client_named: bool = False
     large = False
     for _ in range(depth + 1):
         free_below = _client_children(free) if free else []
-        named, free = _named_children(named, free_below), free_below
+        named, free = _named_children(named, free_below, fields), free_below
         for node in chain(named, free):
             if type(node) is float and abs(node) >= _MIN_LARGE_FLOAT:
                 large = True
@@ -142,16 +143,16 @@ def _check_structure(value: JsonValue, depth: int, *, client_named: bool = False
     return large
 
 
-def _named_children(nodes: list[JsonValue], client_children: list[JsonValue]) -> list[JsonValue]:
+def _named_children(nodes: list[JsonValue], client_children: list[JsonValue], fields: DialectFields) -> list[JsonValue]:
     """The children of nodes whose names the API defines; those named by the client go to `client_children`."""
     children: list[JsonValue] = []
     for node in nodes:
         if type(node) is dict:
-            if not KNOWN_NAMES.issuperset(node):
-                _refuse_confusable(node)
+            if not fields.known.issuperset(node):
+                _refuse_confusable(node, fields)
             for name, child in node.items():
                 if type(child) in _VISITED_TYPES:
-                    (client_children if is_client_named(name, child) else children).append(child)
+                    (client_children if fields.is_client_named(name, child) else children).append(child)
         elif type(node) is list:
             for child in node:
                 if type(child) in _VISITED_TYPES:
@@ -168,9 +169,9 @@ def _client_children(nodes: list[JsonValue]) -> list[JsonValue]:
     return children
 
 
-def _refuse_confusable(node: dict[str, JsonValue]) -> None:
+def _refuse_confusable(node: dict[str, JsonValue], fields: DialectFields) -> None:
     for name in node:
-        if name not in KNOWN_NAMES and (known_name := confusable_with(name)):
+        if name not in fields.known and (known_name := fields.confusable_with(name)):
             raise BodyError("malformed", f"A name in the body differs from {known_name!r} but can be read as it.")
 
 

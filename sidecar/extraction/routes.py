@@ -3,7 +3,8 @@
 A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
 wrong case) is refused, never normalized: the classified target is forwarded byte for byte. In a GET, which carries no
 prompt, an id may hold a slash or a space (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
-route. The query has no influence. A route that is not in the table is `UNKNOWN`, which the proxy refuses.
+route; so may the ARN of a model in Amazon's routes. The query has no influence. A route that is not in the table is
+`UNKNOWN`, which the proxy refuses.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from sidecar.errors import BodyError
-from sidecar.protocols import PROTOCOLS, RouteKind, protocol_of
+from sidecar.protocols import BEDROCK, PROTOCOLS, RouteKind, protocol, protocol_of
 
 _Segments = tuple[str, ...]
 _Patterns = tuple[tuple[str, _Segments], ...]
+_Table = dict[tuple[int, str], _Patterns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,9 @@ class Route:
 
     @property
     def deployment(self) -> str | None:
-        """The model named in the path, as in Azure's."""
-        match = _DEPLOYMENT.search(self.prefix)
+        """The model named in the path, as in Azure's, Google's and Amazon's."""
+        pattern = protocol(self.dialect).model_in_path
+        match = pattern.search(self.path.partition("?")[0]) if pattern else _DEPLOYMENT.search(self.prefix)
         return unquote(match[1]) if match else None
 
 
@@ -50,6 +53,8 @@ _BODILESS = frozenset({"GET", "HEAD", "DELETE"})
 _READS = frozenset({"GET", "HEAD"})
 _WITH_SLASHES = "/models/{id}"
 """The route whose ids are model names, which contain slashes on many servers."""
+_WITH_ARNS = frozenset(name for names in BEDROCK.routes.values() for name in names.split())
+"""The routes whose ids are model names or ARNs."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _KINDS = {pattern: kind for each in PROTOCOLS for kind, lines in each.routes.items() for pattern in lines.split()}
 
@@ -57,6 +62,8 @@ _KINDS = {pattern: kind for each in PROTOCOLS for kind, lines in each.routes.ite
 # with a prompt.
 _PLAIN = r"[A-Za-z0-9\-._~!$&'()*+,=:@]|%3A|%40"
 _PATH = re.compile(rf"(?:/(?:{_PLAIN})+)+|/")
+_PATH_OF_MODEL = re.compile(rf"(?:/(?:{_PLAIN})+)*/model/(?:{_PLAIN}|%2[Ff])+/[a-z-]+")
+"""Of Amazon's routes, whose model may be an ARN with a slash."""
 _PATH_OF_READ = re.compile(rf"(?:/(?:{_PLAIN}|%2[Ff]|%20)+)+|/")
 _FAULTS = (
     (re.compile(r"[^!-~]"), "holds a character outside printable ASCII"),
@@ -88,13 +95,14 @@ def classify(method: str, raw_path: str, *, prefixes: Sequence[str], extra: Sequ
 
 @lru_cache(maxsize=512)
 def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tuple[str, ...]) -> Route:
-    path = _canonical(raw_path, _PATH_OF_READ if method in _READS else _PATH)
+    path = _canonical(raw_path, _PATH_OF_READ if method in _READS else _PATH, _PATH_OF_MODEL)
     segments = tuple(path.split("/")[1:])
     bases, custom = _split_patterns(prefixes), _split_patterns(extra)
     match = _find(method, segments, bases, custom)
     if any("%2" in segment for segment in segments) and not _is_one_route(method, segments, match, bases, custom):
         raise _not_canonical("holds an encoded delimiter or blank outside an id")
-    folded_match = _find(method, tuple(segment.lower() for segment in segments), _lower(bases), _lower(custom))
+    lower = tuple(segment.lower() for segment in segments)
+    folded_match = _find(method, lower, _lower(bases), _lower(custom), _LOWER_TABLE)
     if folded_match is not None and (match is None or match.operation != folded_match.operation):
         raise _not_canonical("differs from a known route in upper and lower case")
     if match is None:
@@ -105,7 +113,9 @@ def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tu
 
 def _is_one_route(method: str, segments: _Segments, match: _Match | None, bases: _Patterns, custom: _Patterns) -> bool:
     """Whether a target with escapes in its ids names a route, and the same route to a server that decodes them."""
-    if match is None or match.kind is not RouteKind.PASS or any("%2" in part for part in segments[: match.prefix]):
+    if match is None or any("%2" in part for part in segments[: match.prefix]):
+        return False
+    if match.kind is not RouteKind.PASS and match.operation not in _WITH_ARNS:
         return False
     decoded_segments = "/".join(segments).replace("%2F", "/").replace("%2f", "/").replace("%20", " ").split("/")
     if not {"", ".", ".."}.isdisjoint(part.strip() for part in decoded_segments):
@@ -126,13 +136,18 @@ def _custom_kind(method: str) -> RouteKind:
     return RouteKind.INFERENCE if method in _WRITES else RouteKind.UNKNOWN
 
 
-def _canonical(target: str, form: re.Pattern[str]) -> str:
+def _canonical(target: str, *forms: re.Pattern[str]) -> str:
     """The path of a target in canonical form; raises `BodyError` for any other."""
     for fault, problem in _FAULTS:
         if fault.search(target):
             raise _not_canonical(problem)
     path = target.partition("?")[0]
-    if not form.fullmatch(path) or path.endswith(("/.", "/..")) or "/./" in path or "/../" in path:
+    if (
+        not any(form.fullmatch(path) for form in forms)
+        or path.endswith(("/.", "/.."))
+        or "/./" in path
+        or "/../" in path
+    ):
         raise _not_canonical(
             next((problem for fault, problem in _PATH_FAULTS if fault.search(path)), "holds a reserved character")
         )
@@ -163,11 +178,13 @@ class _Match(NamedTuple):
     prefix: int = 0
 
 
-def _find(method: str, segments: _Segments, prefixes: _Patterns, custom: _Patterns) -> _Match | None:
+def _find(
+    method: str, segments: _Segments, prefixes: _Patterns, custom: _Patterns, table: _Table | None = None
+) -> _Match | None:
     """The first known route; if it does not support the method, the operator's route; else None."""
     match = None
     for _, pattern in prefixes:
-        operation = _operation(segments[len(pattern) :], method)
+        operation = _operation(segments[len(pattern) :], method, _TABLE if table is None else table)
         if operation is not None and _matches(segments[: len(pattern)], pattern):
             match = _Match(_kind(method, operation), operation, len(pattern))
             break
@@ -176,26 +193,34 @@ def _find(method: str, segments: _Segments, prefixes: _Patterns, custom: _Patter
     return next((_Match(_custom_kind(method), name) for name, pattern in custom if _matches(segments, pattern)), match)
 
 
-def _operation(segments: _Segments, method: str) -> str | None:
+def _operation(segments: _Segments, method: str, table: _Table) -> str | None:
     if not segments or segments[0] in _READ_ONLY:
         return f"/{segments[0]}" if segments else None
     if segments[0] == "models" and len(segments) > 2 and method in _READS:
         return _WITH_SLASHES
-    candidates = _TABLE.get((len(segments), segments[0]), ())
+    candidates = table.get((len(segments), segments[0]), ())
     return next((name for name, pattern in candidates if _matches(segments, pattern)), None)
 
 
 def _matches(segments: _Segments, pattern: _Segments) -> bool:
-    return len(segments) == len(pattern) and all(
-        expected == segment or expected.startswith("{") for segment, expected in zip(segments, pattern, strict=True)
-    )
+    return len(segments) == len(pattern) and all(map(_fits, segments, pattern))
 
 
-def _table() -> dict[tuple[int, str], _Patterns]:
-    """Known routes by length and first segment; literals precede `{id}`."""
+def _fits(segment: str, expected: str) -> bool:
+    """Whether a segment is the expected one, or anything (`{id}`), or anything with a method behind it (`{id}:run`)."""
+    if not expected.startswith("{"):
+        return expected == segment
+    method = expected.partition("}")[2]
+    return not method or (segment.endswith(method) and len(segment) > len(method))
+
+
+def _table(*, lower: bool = False) -> _Table:
+    """Known routes by length and first segment; literals precede `{id}:run`, and that `{id}`."""
     table: dict[tuple[int, str], _Patterns] = {}
+    patterns = _split_patterns(tuple(_KINDS))
     for name, pattern in sorted(
-        _split_patterns(tuple(_KINDS)), key=lambda item: [part.startswith("{") for part in item[1]]
+        _lower(patterns) if lower else patterns,
+        key=lambda item: [part.startswith("{") + part.endswith("}") for part in item[1]],
     ):
         key = (len(pattern), pattern[0])
         table[key] = (*table.get(key, ()), (name, pattern))
@@ -203,3 +228,4 @@ def _table() -> dict[tuple[int, str], _Patterns]:
 
 
 _TABLE = _table()
+_LOWER_TABLE = _table(lower=True)

@@ -1,4 +1,4 @@
-"""Names the tools whose results a request holds, by the path of each result (chat completions, responses, messages).
+"""Names the tools whose results a request holds, by the path of each result.
 
 A result names only the id of its call; the call before it names the tool.
 """
@@ -10,7 +10,9 @@ from typing import Any
 
 from sidecar.extraction.json_body import JsonValue
 
-LISTS = ("messages", "input")
+LISTS = ("messages", "input", "contents")
+_RESULTS = ("functionResponse", "function_response", "toolResult")
+_CALLS = ("toolUse",)
 
 
 def tool_names(document: JsonValue) -> dict[str, str]:
@@ -19,6 +21,10 @@ def tool_names(document: JsonValue) -> dict[str, str]:
     found: dict[str, str] = {}
     for path, item in _items(document):
         names.update(_calls(item))
+        if inner := _member(item, _RESULTS):
+            if name := names.get(_text(inner, "toolUseId")) or _text(inner, "name"):
+                found[path] = name
+            continue
         answered = _text(item, "tool_call_id") or _text(item, "call_id") or _text(item, "tool_use_id")
         if _is_result(item) and (name := names.get(answered) or _text(item, "name")):
             found[path] = name
@@ -32,7 +38,8 @@ def _items(document: JsonValue) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in LISTS:
         for path, item in _objects(document.get(field), field):
             yield path, item
-            yield from _objects(item.get("content"), f"{path}.content")
+            for parts in ("content", "parts"):
+                yield from _objects(item.get(parts), f"{path}.{parts}")
 
 
 def _objects(value: JsonValue, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -44,8 +51,15 @@ def _calls(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for _, call in _objects(item.get("tool_calls"), ""):
         function = call.get("function")
         yield _text(call, "id"), _text(function if isinstance(function, dict) else call, "name")
+    if use := _member(item, _CALLS):
+        yield _text(use, "toolUseId"), _text(use, "name")
     if _text(item, "type").endswith(("_call", "tool_use")):
         yield _text(item, "call_id") or _text(item, "id"), _text(item, "name")
+
+
+def _member(item: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    """The first of these members that is an object."""
+    return next((item[name] for name in names if isinstance(item.get(name), dict)), None)
 
 
 def _is_result(item: dict[str, Any]) -> bool:

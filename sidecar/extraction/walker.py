@@ -12,29 +12,20 @@ from typing import NamedTuple
 
 from sidecar.errors import BodyError
 from sidecar.extraction import embedded, framing, retrieved_passages
+from sidecar.extraction.dialect_fields import SHARED, DialectFields
 from sidecar.extraction.field_table import (
     DEFINITIONS,
     DOCUMENTS,
-    ENUMS,
-    FETCH_FIELDS,
     FETCH_TOOL_PREFIXES,
-    IDS,
-    KNOWN_NAMES,
     MAX_PLAIN_NUMBERS,
-    MEDIA,
     MODEL_ITEMS,
-    OPAQUE,
-    PROSE,
     REFERENCE_LISTS,
     REFERENCE_OBJECTS,
-    REFERENCES,
-    RESULTS,
     ROLE_SOURCES,
     SCHEMA_WORDS,
     THIRD_PARTY,
     TOKEN_LISTS,
     holds_words,
-    is_client_named,
     looks_like_id,
 )
 from sidecar.extraction.json_body import JsonValue
@@ -82,12 +73,12 @@ class Walker:
     reversed as a group. So depth is bounded by memory, not by recursion.
     """
 
-    def __init__(self, shape: Shape, *, join_lists: bool = True) -> None:
+    def __init__(self, shape: Shape, *, fields: DialectFields = SHARED, join_lists: bool = True) -> None:
         self.leaves: list[Leaf] = []
         self.media: list[str] = []
         self.token_ids: list[tuple[str, list[JsonValue]]] = []
         self.references: list[str] = []
-        self._shape = shape
+        self._shape, self._fields = shape, fields
         self._join_lists = join_lists
         self._stack: list[tuple[JsonValue, Location]] = []
 
@@ -117,7 +108,7 @@ class Walker:
             if not isinstance(item, dict) or len(item) != 2:
                 return index
             role, text = item.get("role"), item.get("content")
-            source = ROLE_SOURCES.get(role) if isinstance(role, str) else None
+            source = self._fields.roles.get(role) if isinstance(role, str) else None
             if source is None or not isinstance(text, str) or "\\" in text or text[:5].lower() == "data:":
                 return index
             turn = f"{at.path}.{index}"
@@ -130,14 +121,14 @@ class Walker:
     def _object(self, node: dict[str, JsonValue], at: Location) -> None:
         at = self._with_source(node, at)
         for name, child in node.items():
-            if name in FETCH_FIELDS and not at.pattern:
-                self.references.append(name)
-            if name not in KNOWN_NAMES:
+            if name not in self._fields.known:
                 self._add(name, _step(at, name, client_named=True), prose=False)
-            if _may_hold_text(name, child):
-                place = self._child_location(at, name, child)
+            place = self._child_location(at, name, child)
+            if place.pattern in self._fields.fetches:
+                self.references.append(place.path)
+            if self._may_hold_text(name, child):
                 # `{"type": "text", "data": ...}` is plain text, even if it looks like base64.
-                plain = name in MEDIA and node.get("type") == "text"
+                plain = name in self._fields.media and node.get("type") == "text"
                 self._stack.append((child, place._replace(name="text") if plain else place))
 
     def _with_source(self, node: dict[str, JsonValue], at: Location) -> Location:
@@ -147,7 +138,7 @@ class Walker:
         source, turn = at.source, at.turn
         if at.pattern in self._shape.turns:
             turn = at.path or "content"
-            source = ROLE_SOURCES.get(role, Source.USER) if isinstance(role, str) else _item_source(kind, at.source)
+            source = self._turn_source(role, kind, at.source)
         if kind == "item_reference" or (source is Source.APPLICATION and kind.startswith(FETCH_TOOL_PREFIXES)):
             self.references.append(at.path)
         if kind.endswith(("call_output", "tool_result")) or kind in DOCUMENTS or kind in THIRD_PARTY:
@@ -156,16 +147,22 @@ class Walker:
             source = Source.APPLICATION
         return at if (source, turn) == (at.source, at.turn) else at._replace(source=source, turn=turn)
 
+    def _turn_source(self, role: JsonValue, kind: str, source: Source) -> Source:
+        """By its role; without one, the model for types that it alone generates, else that of the enclosing list."""
+        if isinstance(role, str):
+            return self._fields.roles.get(role, Source.USER)
+        return Source.MODEL if kind in MODEL_ITEMS and self._fields.roles is ROLE_SOURCES else source
+
     def _child_location(self, at: Location, name: str, child: JsonValue) -> Location:
         """The location of a member of an object whose names the API defines."""
-        place = _step(at, name, client_named=is_client_named(name, child))
+        place = _step(at, name, client_named=self._fields.is_client_named(name, child))
         if place.pattern in self._shape.system:
             return place._replace(source=Source.APPLICATION)
         if at.source is Source.APPLICATION and not at.turn:
             return place  # names inside definitions are the application's own
-        if name in RESULTS or name in DOCUMENTS or name in THIRD_PARTY:
+        if name in self._fields.untrusted:
             return place._replace(source=Source.UNTRUSTED)
-        if name in DEFINITIONS and at.source is not Source.UNTRUSTED and isinstance(child, (dict, list)):
+        if name in self._fields.definitions and at.source is not Source.UNTRUSTED and isinstance(child, (dict, list)):
             return place._replace(source=Source.APPLICATION)
         return place
 
@@ -178,7 +175,7 @@ class Walker:
         pattern = f"{at.pattern}[]"
         consumed = self._plain_turns(node, at)
         for index, item in enumerate(node[consumed:] if consumed else node, consumed):
-            if _may_hold_text(at.name, item):
+            if self._may_hold_text(at.name, item):
                 path = f"{at.path}.{index}"
                 place = Location(path, pattern, at.name, at.source, at.client_named, at.turn, at.nested)
                 self._stack.append((item, place))
@@ -189,7 +186,7 @@ class Walker:
             place = _step(at, name, client_named=True)
             if name not in SCHEMA_WORDS:
                 self._word_or_leaf(name, place, words)
-            if _may_hold_text(name, child):
+            if self._may_hold_text(name, child):
                 self._word_or_leaf(child, place, words)
         self._add(" ".join(words), at, prose=False)
 
@@ -201,7 +198,7 @@ class Walker:
             return
         words: list[str] = []
         for index, item in enumerate(node):
-            if _may_hold_text("", item):
+            if self._may_hold_text("", item):
                 self._word_or_leaf(item, at._replace(path=f"{at.path}.{index}"), words)
         self._add(" ".join(words), at, prose=False)
 
@@ -215,19 +212,35 @@ class Walker:
         """Visit a string: note a reference, add embedded content, and add the string itself."""
         if not at.client_named:
             self._note_reference(at)
-            if _is_ignored(text, at):
+            if self._is_ignored(text, at):
                 return
         if self._add_embedded(text, at):
             return
-        self._add(text, at, prose=not at.client_named and at.name in PROSE)
+        self._add(text, at, prose=self._is_prose(at))
         inner = embedded.json_value(text) if at.nested < MAX_JSON_NESTING else None
         if inner is not None:
             self._stack.append((inner, at._replace(client_named=True, nested=at.nested + 1)))
 
+    def _may_hold_text(self, name: str, value: JsonValue) -> bool:
+        is_word = isinstance(value, str) and value in self._fields.enums.get(name, ())
+        return isinstance(value, (dict, list, str)) and not is_word
+
+    def _is_ignored(self, text: str, at: Location) -> bool:
+        if at.pattern not in self._fields.ids:
+            return False
+        fits = _OPAQUE.fullmatch(text) is not None if at.name in self._fields.opaque else looks_like_id(text)
+        return fits and not holds_words(text)
+
+    def _is_prose(self, at: Location) -> bool:
+        """Whether a model may read the text in sequence with others."""
+        if at.client_named:
+            return at.source is Source.UNTRUSTED and at.path.endswith(self._fields.result_texts)
+        return at.name in self._fields.prose
+
     def _note_reference(self, at: Location) -> None:
         owner = at.pattern.removesuffix(f".{at.name}").rpartition(".")[2]
         if (
-            at.name in REFERENCES
+            at.name in self._fields.references
             or (at.name == "id" and owner in REFERENCE_OBJECTS)
             or (at.name == "url" and owner.removesuffix("[]") in REFERENCE_LISTS)
         ):
@@ -238,7 +251,7 @@ class Walker:
 
         That holds only in media fields: in any other field a model reads the encoded string literally.
         """
-        in_media_field = not at.client_named and (at.name in MEDIA or at.pattern.endswith(_MEDIA_URLS))
+        in_media_field = not at.client_named and (at.name in self._fields.media or at.pattern.endswith(_MEDIA_URLS))
         content = embedded.data_url(text)
         if content is None and in_media_field:
             content = embedded.base64_value(text)
@@ -283,19 +296,3 @@ def _step(at: Location, name: str, *, client_named: bool) -> Location:
     path = f"{at.path}.{shown_name}" if at.path else shown_name
     pattern = "" if client_named else f"{at.pattern}.{name}" if at.pattern else name
     return Location(path, pattern, name, at.source, at.client_named or client_named, at.turn, at.nested)
-
-
-def _may_hold_text(name: str, value: JsonValue) -> bool:
-    return isinstance(value, (dict, list)) or (isinstance(value, str) and value not in ENUMS.get(name, ()))
-
-
-def _item_source(kind: str, source: Source) -> Source:
-    """The source of an item without a role: the model for its own item types, else that of the enclosing list."""
-    return Source.MODEL if kind in MODEL_ITEMS else source
-
-
-def _is_ignored(text: str, at: Location) -> bool:
-    if at.pattern not in IDS:
-        return False
-    fits = _OPAQUE.fullmatch(text) is not None if at.name in OPAQUE else looks_like_id(text)
-    return fits and not holds_words(text)

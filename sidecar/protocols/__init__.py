@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from sidecar.protocols.anthropic import ANTHROPIC
+from sidecar.protocols.bedrock import BEDROCK
+from sidecar.protocols.cohere import COHERE
+from sidecar.protocols.gemini import GEMINI
 from sidecar.protocols.openai import OPENAI
 from sidecar.protocols.protocol import Protocol, RouteKind, Shape, StreamState, data
 
-__all__ = ["PROTOCOLS", "Protocol", "RouteKind", "Shape", "StreamState", "data", "protocol", "protocol_of"]
-PROTOCOLS = (OPENAI, ANTHROPIC)
+__all__ = ["BEDROCK", "PROTOCOLS", "Protocol", "RouteKind", "Shape", "StreamState", "data", "protocol", "protocol_of"]
+PROTOCOLS = (OPENAI, ANTHROPIC, GEMINI, BEDROCK, COHERE)
 _BY_NAME = {each.name: each for each in PROTOCOLS}
 _BY_OPERATION = {name: each for each in PROTOCOLS for names in each.routes.values() for name in names.split()}
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol with this name (`openai`, `anthropic`)."""
+    """The protocol with this name (`openai`, `anthropic`, `gemini`, `bedrock`, `cohere`)."""
     return _BY_NAME[name]
 
 

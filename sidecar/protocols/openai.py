@@ -196,4 +196,5 @@ OPENAI = Protocol(
     stream_endings={"/chat/completions": _end_chat, "/completions": _end_completion, "/responses": _end_response},
     credential_header=_credential_header,
     keepalive=b": keepalive\n\n",  # parsers ignore a comment between two events (WHATWG HTML, 9.2.6)
+    independent=frozenset({"/embeddings"}),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +25,8 @@ from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest, UpstreamResponse
 
 ALLOWED = ScanOutcome()
+_DEFAULT_PORT = re.compile(r":(?:443|80)$")
+_SIGNED_HEADERS = re.compile(r"SignedHeaders=([^, ]*)")
 
 
 class Carrier(Protocol):
@@ -92,6 +95,16 @@ class Exchange:
         return self.route.dialect if self.route else "openai"
 
     @property
+    def is_signed(self) -> bool:
+        """Whether the client signs the body, so that it must go on as it is."""
+        return protocol(self.dialect).signed
+
+    @property
+    def takes_events(self) -> bool:
+        """Whether a stream to this client is one of events; Google's is a JSON list without `alt=sse`."""
+        return self.dialect != "gemini" or self.request.query.get("alt") == "sse"
+
+    @property
     def path(self) -> str:
         """The request target without its query."""
         return self.request.raw_path.partition("?")[0]
@@ -130,9 +143,21 @@ class Exchange:
         headers = upstream_headers(self.request.headers, decoded=body.decoded)
         if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
-        if uncompressed:
+        if uncompressed and not (self.is_signed and _signs(self.request.headers, "accept-encoding")):
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
-        return UpstreamRequest(
-            method, route.path, headers, content, protocol(route.dialect).credential_header(route.prefix), self.model
-        )
+        credential = protocol(route.dialect).credential_header(route.prefix)
+        return UpstreamRequest(method, route.path, headers, content, credential, self.model, self._signed_host)
+
+    @property
+    def _signed_host(self) -> str | None:
+        """The host that the client's signature is for: it is replaced by the upstream's."""
+        headers = self.request.headers
+        is_covered = self.is_signed and _signs(headers, "host")
+        return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if is_covered else None
+
+
+def _signs(headers: Mapping[str, str], name: str) -> bool:
+    """Whether the client's signature (SigV4) covers this header field."""
+    signed = _SIGNED_HEADERS.search(headers.get("Authorization", ""))
+    return signed is not None and name in signed[1].lower().split(";")

@@ -19,6 +19,7 @@ from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError, RateLimited, RequestError, Unauthorized, Unavailable, UpstreamError
 from sidecar.extraction import routes
+from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.extraction.tool_names import tool_names
@@ -38,7 +39,7 @@ from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import API_KEY
-from sidecar.server.headers import is_websocket
+from sidecar.server.headers import KEY_PREFIX, is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
 from sidecar.server.refusals import refusal
@@ -129,7 +130,8 @@ class Proxy:
         exchange.body = await self._reader.read(exchange.request, exchange.route)
         if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
             await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
-        if self._redactor is not None and not self._monitors(exchange):
+        # In a signed body nothing is replaced, and `apply_pii_setting` refuses what was not.
+        if self._redactor is not None and not exchange.is_signed and not self._monitors(exchange):
             await self._redact(exchange, exchange.route, self._redactor)
         await self._scan(exchange, exchange.route)
         if exchange.outcome.blocked:
@@ -139,6 +141,8 @@ class Proxy:
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
+        if KEY_PREFIX in request.query_string:
+            raise BodyError("path", "The query holds a key of the sidecar: send it in a header field.")
         return routes.classify(request.method, request.raw_path, prefixes=inline.prefixes, extra=inline.routes)
 
     async def _admit(self, request: web.Request) -> None:
@@ -186,7 +190,8 @@ class Proxy:
         """Replace personal data with placeholders, so that the scanned text is the text sent upstream."""
         if exchange.body.document is None:
             return
-        placeholders = await redactor.redact(exchange.body.document, application_values(exchange.body.texts.segments))
+        known = application_values(exchange.body.texts.segments)
+        placeholders = await redactor.redact(exchange.body.document, known, fields_of(route.dialect))
         if placeholders:
             exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders
@@ -197,7 +202,8 @@ class Proxy:
         verdict, unscanned = await self._scan_texts(exchange)
         monitored = self._monitors(exchange)
         has_history = route.kind is not RouteKind.WEBSOCKET  # a websocket message holds only the last turn
-        if has_history and self._settings.history == "strip" and not monitored:
+        strips = has_history and self._settings.history == "strip" and not exchange.is_signed
+        if strips and not monitored:
             verdict = await self._strip(exchange, route, verdict)
         if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
@@ -250,6 +256,7 @@ class Proxy:
                 decision_id=exchange.id,
                 model=exchange.model or "",
                 stream=exchange.body.texts.stream,
+                events=exchange.takes_events,
             )
         response = response or blocked_response(exchange.outcome.verdict, exchange.id, block, exchange.dialect, message)
         response.headers.update(exchange.headers)

@@ -16,7 +16,8 @@ from sidecar.util import json
 
 MAX_PASSES = 4
 """Scans per request: a layer may stop at the first turn that it finds, so removal can take several passes."""
-_LISTS = ("messages", "input")
+_LISTS = ("messages", "input", "contents")
+_RESULTS = ("functionResponse", "function_response", "toolResult")
 
 
 def strip_refused_turns(document: JsonValue, verdict: Verdict, threshold: float) -> tuple[JsonValue, int] | None:
@@ -51,9 +52,13 @@ def _is_user_prompt(turn: JsonValue) -> bool:
     """Whether this is a user turn but not a tool result, which belongs to the tool call before it."""
     if not isinstance(turn, dict) or turn.get("role") != "user":
         return False
-    content = turn.get("content")
-    parts = content if isinstance(content, list) else []
-    return not any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
+    content = turn.get("parts", turn.get("content"))
+    parts = content if isinstance(content, list) else [content]
+    return not any(isinstance(part, dict) and _is_result(part) for part in parts)
+
+
+def _is_result(part: dict[str, JsonValue]) -> bool:
+    return part.get("type") == "tool_result" or any(name in part for name in _RESULTS)
 
 
 def _blocking_findings(verdict: Verdict, threshold: float) -> Iterable[Finding]:

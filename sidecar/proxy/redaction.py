@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import BodyError
+from sidecar.extraction.dialect_fields import SHARED, DialectFields
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.strings import Slot, slots
 from sidecar.response_scan.placeholders import Placeholders, spans
@@ -27,14 +28,16 @@ class Redactor:
         self._pii_rules = pii_rules
         self._passes = passes
 
-    async def redact(self, document: JsonValue, known: KnownValues = NOTHING_KNOWN) -> Placeholders:
+    async def redact(
+        self, document: JsonValue, known: KnownValues = NOTHING_KNOWN, fields: DialectFields = SHARED
+    ) -> Placeholders:
         """Replace personal data in `document` in place; returns the placeholders, none if nothing was found.
 
         `known`: values that stay, those of the application's own texts.
         Raises `BodyError` (oversize, 413) if the text is too long, or if there are still findings after all passes.
         Invariant: after each pass only strings that it changed can hold further findings.
         """
-        pending = await asyncio.to_thread(slots, document)
+        pending = await asyncio.to_thread(slots, document, fields)
         if sum(len(slot.text) for slot in pending) > MAX_CHARS:
             raise BodyError("oversize", "The text is longer than personal data is looked for in.", status=413)
         placeholders = Placeholders("\n".join(slot.text for slot in pending if "<" in slot.text))

@@ -15,11 +15,13 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
-from sidecar.protocols import data, protocol
+from sidecar.protocols import protocol
+from sidecar.protocols.bedrock import STREAM_TYPE
 from sidecar.proxy.keepalive import Keepalive, Writer
+from sidecar.response_scan.message_stream import whole_messages
 from sidecar.response_scan.sse import whole_events
 from sidecar.server.headers import client_headers
-from sidecar.server.responses import DECISION_ID, error_body
+from sidecar.server.responses import DECISION_ID
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.upstream import UpstreamResponse
 from sidecar.upstream.replaced import ReplacedBody
@@ -109,8 +111,16 @@ def is_event_stream(upstream: UpstreamResponse) -> bool:
     return content_type == "text/event-stream" and "Content-Encoding" not in upstream.headers
 
 
+def is_message_stream(upstream: UpstreamResponse) -> bool:
+    """Whether the body is an event stream of Amazon's, uncompressed."""
+    content_type = upstream.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    return content_type == STREAM_TYPE and "Content-Encoding" not in upstream.headers
+
+
 def body_chunks(upstream: UpstreamResponse, *, is_stream: bool) -> AsyncIterator[bytes]:
     """The body as it arrives; a stream event by event."""
+    if is_message_stream(upstream):
+        return whole_messages(upstream.chunks())
     return whole_events(upstream.chunks()) if is_stream else upstream.chunks()
 
 
@@ -141,7 +151,7 @@ async def _send_error_event(
     response: web.StreamResponse, upstream: UpstreamResponse, error: UpstreamError, dialect: str, write_timeout: float
 ) -> None:
     """Send the error as an event: clients raise it, whereas a plain end of stream would look complete."""
-    if not is_event_stream(upstream):
+    if not (is_event_stream(upstream) or is_message_stream(upstream)):
         return
     try:
         await _write(response, error_event(error, dialect), write_timeout)
@@ -151,7 +161,7 @@ async def _send_error_event(
 
 def error_event(error: UpstreamError, dialect: str) -> bytes:
     """The last event of a stream that was cut."""
-    return protocol(dialect).error_event + data(error_body(error, dialect))
+    return protocol(dialect).stream_error(error)
 
 
 def _close_unfinished(request: web.Request, response: web.StreamResponse) -> None:

@@ -16,17 +16,19 @@ from aiohttp import web
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
 from sidecar.extraction import extraction, forms, json_body, socket_events
-from sidecar.extraction.extraction import NO_TEXTS, Extraction
+from sidecar.extraction.dialect_fields import fields_of
+from sidecar.extraction.extraction import NO_TEXTS, Extraction, Unscannable
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
-from sidecar.protocols import RouteKind
+from sidecar.protocols import RouteKind, protocol
 from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
 from sidecar.server.headers import is_websocket
 from sidecar.server.middleware import HINT
 from sidecar.util import json
 
+_STORED_PROMPT = Unscannable("reference", "modelId")
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
@@ -154,6 +156,8 @@ class RequestReader:
             if route.kind is RouteKind.PASS:
                 return _require_empty(raw)
             content_type = _single_header(request, "Content-Type")
+            if content_type is None and protocol(route.dialect).signed:
+                content_type = "application/json"  # which Amazon takes it for
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
                 return await run_off_loop(raw, self._read_form, request, route, raw, content_type)
@@ -167,9 +171,10 @@ class RequestReader:
             return RequestBody(raw, unscanned=(error.kind,))
 
     def _read_json(self, route: Route, decoded_content: bytes, decoded: bool) -> RequestBody:
-        return self._read_document(
-            route, decoded_content, json_body.parse(decoded_content, depth=self._limits.depth), decoded=decoded
-        )
+        if decoded and protocol(route.dialect).signed:
+            raise BodyError("encoding", "A signed body must be sent without Content-Encoding.", status=415)
+        document = json_body.parse(decoded_content, depth=self._limits.depth, fields=fields_of(route.dialect))
+        return self._read_document(route, decoded_content, document, decoded=decoded)
 
     def _read_document(
         self, route: Route, decoded_content: bytes, document: JsonValue, *, decoded: bool
@@ -187,7 +192,9 @@ class RequestReader:
         texts = body.texts
         if model := route.deployment:
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
-            texts = replace(texts, model=model, unscannable=ids)
+            stored = protocol(route.dialect).stored_prompt
+            is_stored = stored is not None and stored.search(model)
+            texts = replace(texts, model=model, unscannable=(*ids, *([_STORED_PROMPT] if is_stored else ())))
         texts = self._vocabularies.decode_prompts(texts)
         parts = texts.unscannable
         for part in parts:

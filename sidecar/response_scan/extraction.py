@@ -6,6 +6,7 @@ event a text may be a piece of a longer one; its `channel` says of which.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,16 +17,22 @@ _SILENT = """
     id object model type role status finish_reason stop_reason system_fingerprint service_tier obfuscation item_id
     call_id tool_call_id tool_use_id response_id previous_response_id thread_id run_id assistant_id file_id
     container_id signature encrypted_content encrypted_index b64_json partial_image_b64 data embedding media_type
+    finishReason modelVersion responseId thoughtSignature mimeType stopReason toolUseId redactedContent bytes
 """
 SILENT = frozenset(_SILENT.split())
 """Names of string fields that hold no model text, outside of objects whose names the model chooses."""
-FIGURES = frozenset({"logprobs", "prompt_logprobs", "usage"})
+FIGURES = frozenset({"logprobs", "prompt_logprobs", "logprobsResult", "usage", "usageMetadata"})
 """Fields of tokens, whose joined text is a piece of its own (`_tokens`), or of counts."""
 ECHOED = frozenset({"instructions", "tools", "tool_choice", "metadata", "prompt", "safety_identifier", "user"})
 """Fields of a response that repeat the request to its sender."""
+_TOKENS = frozenset({"logprobs", "logprobsResult"})
 SOUND = ("response.audio.delta", "response.output_audio.delta", "response.image_generation_call.partial_image")
 """Events that carry media."""
-_PLACES = ("type", "output_index", "content_index", "summary_index", "index")
+_PLACES = ("type", "output_index", "content_index", "summary_index", "index", "contentBlockIndex")
+_CHUNKS = ("choices.", "candidates.")
+_PARTS = re.compile(r"\.parts\.\d+")
+_MODEL_NAMED = frozenset({"input", "args"})
+"""Fields whose object has names that the model chooses."""
 _JSON = frozenset({"arguments", "partial_json"})
 
 
@@ -70,12 +77,26 @@ def pieces(document: JsonValue, *, stream: bool = False) -> list[Piece]:
         elif isinstance(node, dict):
             if at.free:
                 texts += [Piece(name, at.path) for name in node]
-            elif "logprobs" in node:
-                texts += _tokens(node["logprobs"], f"{at.path}.logprobs", channel, stream=stream)
+            for name in node.keys() & _TOKENS if not at.free else ():
+                texts += _tokens(node[name], f"{at.path}.{name}", channel, stream=stream)
             waiting += reversed([(node[name], node, name, place) for name, place in _members(node, at, stream=stream)])
         elif isinstance(node, list):
             waiting += reversed([(item, node, n, _item(at, n, item)) for n, item in enumerate(node)])
     return [piece for piece in texts if piece.text]
+
+
+def stream_pieces(chunks: list[JsonValue]) -> list[Piece]:
+    """The texts of a stream that is a JSON list, and after them each channel as one text, which cannot be replaced."""
+    texts: list[Piece] = []
+    channels: dict[str, list[Piece]] = {}
+    for number, chunk in enumerate(chunks):
+        for piece in pieces(chunk, stream=True):
+            piece.path = f"{number}.{piece.path}"
+            texts.append(piece)
+            if piece.channel:
+                channels.setdefault(piece.channel, []).append(piece)
+    joined = ((parts[0].path, "".join(part.text for part in parts)) for parts in channels.values() if len(parts) > 1)
+    return [*texts, *(Piece(text, path) for path, text in joined)]
 
 
 def _tokens(logprobs: JsonValue, path: str, channel: str, *, stream: bool) -> Iterator[Piece]:
@@ -94,9 +115,9 @@ def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iter
         if not at.free and (_is_silent(node, name, child) or (outermost and _is_echo(name, child))):
             continue
         # In a streamed completion `text` holds the next piece, as `delta` does elsewhere.
-        delta = at.delta or (stream and (name == "delta" or (name == "text" and at.path.startswith("choices."))))
+        delta = at.delta or (stream and (name == "delta" or (name == "text" and at.path.startswith(_CHUNKS))))
         path = f"{at.path}.{name}" if at.path else name
-        yield name, _Place(path, delta, at.free or (name == "input" and isinstance(child, dict)))
+        yield name, _Place(path, delta, at.free or (name in _MODEL_NAMED and isinstance(child, dict)))
 
 
 def _is_echo(name: str, child: JsonValue) -> bool:
@@ -121,4 +142,5 @@ def _channel(document: Mapping[str, JsonValue]) -> str:
 
 def _piece(text: str, owner: Any, key: str | int, at: _Place, channel: str) -> Piece:
     is_json = not at.free and (key in _JSON or "arguments" in channel)
-    return Piece(text, at.path, f"{channel} {at.path}" if at.delta else "", is_json, owner, key)
+    place = _PARTS.sub(".parts", at.path)  # Google numbers the parts of each chunk from the start
+    return Piece(text, at.path, f"{channel} {place}" if at.delta else "", is_json, owner, key)

@@ -8,7 +8,6 @@ response that cannot be read, follow `failure.answer`.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -24,17 +23,17 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.observability.metrics import ANSWERS
-from sidecar.protocols import RouteKind
+from sidecar.protocols import RouteKind, protocol
 from sidecar.response_scan.action_gate import ActionGate
 from sidecar.response_scan.action_scan import ActionScanner
+from sidecar.response_scan.bodies import FRAMINGS, Framing, parse_body
 from sidecar.response_scan.decompression import decoded, is_known
 from sidecar.response_scan.detector import ResponseDetector, Text
-from sidecar.response_scan.extraction import Piece, pieces
+from sidecar.response_scan.extraction import Piece
 from sidecar.response_scan.placeholders import LONGEST, Placeholders
-from sidecar.response_scan.sse import Event, Unreadable, dump_json, load_json, parse_event, split_events, whole_events
+from sidecar.response_scan.sse import Event, Unreadable, dump_json
 from sidecar.response_scan.stream_buffer import Releasable, StreamBuffer
 from sidecar.response_scan.stream_terminator import StreamTerminator
-from sidecar.server.body import THREAD_BYTES
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import NO_RETRY, blocked_response, error_response
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
@@ -55,8 +54,6 @@ _OPERATIONS = """
 """
 _GENERATING = frozenset(_OPERATIONS.split())
 """Operations whose responses are written by a model."""
-MAX_TEXTS = 50_000
-"""Texts in one response; one with more was not written by a model and follows `failure.answer`."""
 Record = Callable[[Verdict, str, int], None]
 _log = logs.get("screening")
 
@@ -97,7 +94,11 @@ class ResponseScannerFactory:
         Raises `Unavailable` if the detector is not ready in time and unscanned responses are withheld.
         """
         settings = self._settings
-        generated = route.operation in _GENERATING or route.operation in settings.inline.routes
+        served = protocol(route.dialect)
+        generated = (
+            route.operation in _GENERATING | served.refusals.keys() | served.generating
+            or route.operation in settings.inline.routes
+        )
         if not generated and route.kind is not RouteKind.UNKNOWN:
             return None
         restoring = placeholders if settings.answers.restore else None
@@ -170,8 +171,9 @@ class ResponseScanner:
             return answer
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         coding = answer.headers.get("Content-Encoding", "")
-        if kind == "text/event-stream" and is_known(coding):
-            return ReplacedBody(answer, self._process_stream(answer, coding), modified=True)
+        framing = FRAMINGS.get(kind)
+        if framing and is_known(coding):
+            return ReplacedBody(answer, self._process_stream(answer, coding, framing), modified=True)
         if (kind == "application/json" or kind.endswith("+json")) and is_known(coding):
             return await self._process_body(answer, coding)
         return self.unscannable(answer)
@@ -211,13 +213,13 @@ class ResponseScanner:
             size += len(piece)
             if size > self.settings.answers.body_bytes:
                 raise Unreadable
-        return await _parse_body(b"".join(plain))
+        return await parse_body(b"".join(plain))
 
-    async def _process_stream(self, answer: UpstreamResponse, coding: str) -> AsyncIterator[bytes]:
+    async def _process_stream(self, answer: UpstreamResponse, coding: str, framing: Framing) -> AsyncIterator[bytes]:
         """The stream through the buffer, with a terminator if it is withheld."""
         terminator = StreamTerminator(self.route.operation)
         try:
-            async with aclosing(self._buffered(answer, coding, terminator)) as parts:
+            async with aclosing(self._buffered(answer, coding, framing, terminator)) as parts:
                 async for part in parts:
                     yield part
         except ResponseBlocked:
@@ -231,7 +233,7 @@ class ResponseScanner:
             raise UpstreamError(UNSCANNED) from None
 
     async def _buffered(
-        self, answer: UpstreamResponse, coding: str, terminator: StreamTerminator
+        self, answer: UpstreamResponse, coding: str, framing: Framing, terminator: StreamTerminator
     ) -> AsyncGenerator[bytes]:
         releasable = await self._releasable(self.detector) if self.detector and self.blocks else None
         gate = self._gate(self.actions) if self.actions else None
@@ -239,10 +241,10 @@ class ResponseScanner:
             lambda text, path: self._scan_in_time([(text, path)]), self._hold(), self.placeholders, releasable
         )
         try:
-            events = whole_events(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
+            events = framing.whole(decoded(answer.chunks(), coding), self.settings.answers.body_bytes)
             async with aclosing(with_heartbeat(events, IDLE_SECONDS, lambda: buffer.is_holding)) as parts:
                 async for data in parts:
-                    async for released in self._feed(data, buffer, gate, terminator):
+                    async for released in self._feed(data, framing, buffer, gate, terminator):
                         yield released
         except ResponseBlocked:
             raise
@@ -262,14 +264,19 @@ class ResponseScanner:
         )
 
     async def _feed(
-        self, data: bytes | None, buffer: StreamBuffer, gate: ActionGate | None, terminator: StreamTerminator
+        self,
+        data: bytes | None,
+        framing: Framing,
+        buffer: StreamBuffer,
+        gate: ActionGate | None,
+        terminator: StreamTerminator,
     ) -> AsyncIterator[bytes]:
         """Bytes to release after these events, or after a pause if `data` is None."""
         if data is None:
             yield _encode(await _passed(gate, await buffer.pause()), terminator)
             return
-        for raw in split_events(data):
-            event = self._parse(raw)
+        for raw in framing.split(data):
+            event = self._parse(raw, framing)
             if event.is_keepalive:
                 yield event.raw
                 continue
@@ -281,10 +288,10 @@ class ResponseScanner:
         least = 3 * LONGEST if self.placeholders else 0
         return max(least, self.settings.answers.hold if self.blocks else 0)
 
-    def _parse(self, raw: bytes) -> Event:
+    def _parse(self, raw: bytes, framing: Framing) -> Event:
         """Parse one event; an unreadable one is passed or ends the stream, by `failure.answer`."""
         try:
-            return parse_event(raw)
+            return framing.parse(raw)
         except Unreadable:
             if self.fails_closed:
                 raise UpstreamError("An event could not be scanned and was withheld (failure.answer).") from None
@@ -366,19 +373,6 @@ class ResponseScanner:
         failure = "unreadable" if self.unscanned and not findings else None
         action = Action.BLOCK if self.withheld else Action.ALLOW
         return Verdict(score, action, tuple(self._threats()), 0, LayerName.RULES, failure=failure, reports=(report,))
-
-
-async def _parse_body(plain: bytes) -> tuple[JsonValue, list[Piece]]:
-    """The document and its texts; a large body is parsed in a thread. Raises `Unreadable`."""
-
-    def read_all() -> tuple[JsonValue, list[Piece]]:
-        document = load_json(plain)
-        texts = pieces(document)
-        if len(texts) > MAX_TEXTS:
-            raise Unreadable
-        return document, texts
-
-    return await asyncio.to_thread(read_all) if len(plain) > THREAD_BYTES else read_all()
 
 
 def _restore(texts: Iterable[Piece], placeholders: Placeholders) -> bool:

@@ -19,7 +19,7 @@ _END = re.compile(rb"\n\n|\n\r\n|\r\r")
 _ENDS = (b"\n\n", b"\n\r\n", b"\r\r")
 _LONGEST_END = 3
 _LINE = re.compile(rb"\r\n|\n|\r")
-_LAST = frozenset({"message_stop", "response.completed", "response.incomplete", "response.failed"})
+_LAST = frozenset({"message_stop", "message-end", "response.completed", "response.incomplete", "response.failed"})
 
 
 class Unreadable(ValueError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sidecar.extraction.json_body import JsonValue
 from sidecar.protocols import StreamState, protocol_of
 
-_HEAD = ("id", "object", "created", "model", "system_fingerprint")
+_HEAD = ("id", "object", "created", "model", "system_fingerprint", "modelVersion", "responseId")
+_BLOCK_ENDS = frozenset({"content_block_stop", "content-end", "tool-call-end", "contentBlockStop"})
 
 
 class StreamTerminator:
@@ -32,15 +33,13 @@ class StreamTerminator:
         """Remember which choices and blocks are open at the client."""
         if not isinstance(document, dict):
             return
-        choices = document.get("choices")
+        choices = document.get("choices", document.get("candidates"))
         for choice in choices if isinstance(choices, list) else []:
-            if isinstance(choice, dict) and isinstance(index := choice.get("index"), int):
+            if isinstance(choice, dict) and isinstance(index := choice.get("index", 0), int):
                 self._state.choices.add(index)
-        if isinstance(index := document.get("index"), int):
-            update = (
-                self._state.blocks.discard if document.get("type") == "content_block_stop" else self._state.blocks.add
-            )
-            update(index)
+        kind, index = str(document.get("type", "")), document.get("index", document.get("contentBlockIndex"))
+        if isinstance(index, int) and kind.startswith(("content", "tool-call")):
+            (self._state.blocks.discard if kind in _BLOCK_ENDS else self._state.blocks.add)(index)
         if isinstance(number := document.get("sequence_number"), int):
             self._state.number = number + 1
 

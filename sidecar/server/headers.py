@@ -38,7 +38,7 @@ _OURS = frozenset({"host", "content-length", "expect"})
 _NOT_UP = HOP_BY_HOP | _OVERRIDES | _OURS
 OWN_PREFIX = "x-sidecar-"
 KEY_PREFIX = "psk_"
-KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key")
+KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key", "X-Goog-Api-Key")
 PROTOCOLS = "Sec-WebSocket-Protocol"
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Browsers send a key for a websocket as one of its subprotocols, with this prefix."""

@@ -7,11 +7,13 @@ tool, the definition of which tool, whose message), and quotes nothing of the pr
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from sidecar.extraction.json_body import JsonValue
 from sidecar.types import Label, Verdict
 
 _NAME = re.compile(r"[A-Za-z0-9_.:/-]{1,64}")
+_WRAPPED_RESULTS = ("functionResponse", "function_response", "toolResult")
 _TURNS = {"user": "a message of the user", "system": "the system prompt", "developer": "the system prompt"}
 _DESCRIPTIONS = {
     Label.PROMPT_INJECTION: "looks like an order to the assistant",
@@ -44,9 +46,13 @@ def describe_path(path: str | None, document: JsonValue = None) -> str:
     words = "the request"
     if field in {"tools", "functions"}:
         words = f"the definition of tool{_quoted(_tool_name(entry))}"
-    elif field in {"messages", "input"}:
+    elif field == "toolConfig":
+        words = "the definition of a tool"
+    elif field == "documents":
+        words = "a document"
+    elif field in {"messages", "input", "contents"}:
         words = _turn(path, entry, items) if item else _whole_input(items)
-    elif field in {"system", "instructions"}:
+    elif field in {"system", "instructions", "systemInstruction", "system_instruction"}:
         words = "the system prompt"
     elif field in {"prompt", "query"}:
         return f"the {field}"
@@ -62,9 +68,12 @@ def _turn(path: str, entry: JsonValue, items: JsonValue) -> str:
     """Describe a turn by its role, or the tool whose result it is."""
     if not isinstance(entry, dict):
         return "the request"
-    call = entry.get("tool_call_id") or entry.get("call_id") or _block(path, entry).get("tool_use_id")
+    block = _block(path, entry)
+    if (inner := next(_wrapped(block, *_WRAPPED_RESULTS), None)) is not None:
+        return f"the result of tool{_quoted(inner.get('name') or _called_tool(items, str(inner.get('toolUseId'))))}"
+    call = entry.get("tool_call_id") or entry.get("call_id") or block.get("tool_use_id")
     result = entry.get("role") in {"tool", "function"} or str(entry.get("type", "")).endswith("_output")
-    if result or _block(path, entry).get("type") == "tool_result":
+    if result or block.get("type") == "tool_result":
         name = entry.get("name") or (_called_tool(items, call) if isinstance(call, str) else None)
         return f"the result of tool{_quoted(name)}"
     role = entry.get("role")
@@ -73,8 +82,9 @@ def _turn(path: str, entry: JsonValue, items: JsonValue) -> str:
 
 def _block(path: str, entry: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """The content block of a turn that a path refers to."""
-    parts, content = path.split("."), entry.get("content")
-    if len(parts) > 3 and parts[2] == "content" and parts[3].isdigit() and isinstance(content, list):
+    parts = path.split(".")
+    content = entry.get(parts[2]) if len(parts) > 2 else None
+    if len(parts) > 3 and parts[2] in {"content", "parts"} and parts[3].isdigit() and isinstance(content, list):
         block = content[int(parts[3])] if int(parts[3]) < len(content) else None
         return block if isinstance(block, dict) else {}
     return {}
@@ -87,9 +97,14 @@ def _called_tool(items: JsonValue, call: str) -> JsonValue:
             continue
         nested = [entry, *_objects(entry.get("tool_calls")), *_objects(entry.get("content"))]
         for part in nested:
-            if call in (part.get("id"), part.get("call_id")) and (name := _tool_name(part)):
+            use = next(_wrapped(part, "toolUse"), part)
+            if call in (use.get("id"), use.get("call_id"), use.get("toolUseId")) and (name := _tool_name(use)):
                 return name
     return None
+
+
+def _wrapped(part: dict[str, JsonValue], *names: str) -> Iterator[dict[str, JsonValue]]:
+    return (value for name in names if isinstance(value := part.get(name), dict))
 
 
 def _objects(value: JsonValue) -> list[dict[str, JsonValue]]:
@@ -99,7 +114,7 @@ def _objects(value: JsonValue) -> list[dict[str, JsonValue]]:
 def _tool_name(entry: JsonValue) -> JsonValue:
     if not isinstance(entry, dict):
         return None
-    inner = entry.get("function")
+    inner = entry.get("function") or entry.get("toolSpec")
     return entry.get("name") or (inner.get("name") if isinstance(inner, dict) else None)
 
 

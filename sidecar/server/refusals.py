@@ -11,13 +11,20 @@ from sidecar.protocols import protocol_of
 from sidecar.util import json
 
 
-def refusal(operation: str, text: str, *, decision_id: str, model: str, stream: bool) -> web.Response | None:
-    """The refusal in the response format of `operation`, None if its responses are not text."""
-    make = protocol_of(operation).refusals.get(operation)
+def refusal(
+    operation: str, text: str, *, decision_id: str, model: str, stream: bool, events: bool = True
+) -> web.Response | None:
+    """The refusal in the response format of `operation`, None if its responses are not text.
+
+    `events`: a stream is one of events; else it is a JSON list.
+    """
+    served = protocol_of(operation)
+    make = served.refusals.get(operation)
     if make is None:
         return None
     made = make(text, decision_id.removeprefix("dec_"), model)
-    if not stream:
-        return web.Response(body=json.dumps(made.body), content_type="application/json")
-    headers = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+    if not stream or not events:
+        body = [made.body] if stream else made.body
+        return web.Response(body=json.dumps(body), content_type="application/json")
+    headers = {"Content-Type": served.stream_type, "Cache-Control": "no-cache"}
     return web.Response(body=b"".join(made.events), headers=headers)

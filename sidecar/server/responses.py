@@ -73,7 +73,11 @@ def detail_response(error: RequestError) -> web.Response:
 
 def error_response(error: RequestError, dialect: str) -> web.Response:
     """An error of the inline proxy, in the envelope of `dialect`."""
-    return _json(error.status, error_body(error, dialect), retry_headers(error))
+    return _json(error.status, error_body(error, dialect), _headers(error, dialect))
+
+
+def _headers(error: RequestError, dialect: str) -> dict[str, str]:
+    return {**retry_headers(error), **protocol(dialect).error_headers(error)}
 
 
 def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
@@ -88,14 +92,15 @@ def blocked_response(
     error = RequestError(message or block.message, param=verdict.path)
     error.status, error.code = block.status, "content_filter"
     body = error_body(error, dialect)
-    body["error"]["sidecar"] = {
+    envelope = body["error"] if isinstance(body.get("error"), dict) else body
+    envelope["sidecar"] = {
         "decision": decision_id,
         "path": verdict.path,
         "risk_score": verdict.risk_score,
         "threats": list(verdict.threats),
         "layer_used": verdict.layer_used,
     }
-    return _json(block.status, body, NO_RETRY)
+    return _json(block.status, body, NO_RETRY | dict(protocol(dialect).error_headers(error)))
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:

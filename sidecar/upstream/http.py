@@ -28,7 +28,7 @@ from yarl import URL
 
 from sidecar.config import Upstream as Settings
 from sidecar.config.secret_files import read_secret
-from sidecar.errors import ConfigError, UpstreamError
+from sidecar.errors import BodyError, ConfigError, UpstreamError
 from sidecar.observability import tracing
 from sidecar.upstream import proxies, redirects, tls, websockets
 from sidecar.upstream.connection_pool import ConnectError, Connection, ConnectionPool, ConnectTimeout
@@ -36,12 +36,13 @@ from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
 from sidecar.util.timeouts import with_timeout
 
 ATTEMPTS = 3
+OTHER_HOST = "The signature is for another host than that of the upstream (upstream.url): sign the request for that."
 LATE = "The upstream did not begin to answer in time."
 MAX_CLIENT_TIMEOUT = 3600.0
 """Longest timeout in seconds that a client may request in `X-Stainless-Timeout`."""
 MAX_FIELD_BYTES, MAX_FIELDS = 64 * 1024, 1000
 """Bounds on the head of a response: cookies and policies of an upstream's front end may be long."""
-CREDENTIAL_HEADERS = ("Authorization", "X-API-Key", "Api-Key")
+CREDENTIAL_HEADERS = ("Authorization", "X-API-Key", "Api-Key", "X-Goog-Api-Key")
 ACCOUNT_HEADERS = ("OpenAI-Organization", "OpenAI-Project")
 """The account of the client's key: removed when the sidecar's own key is sent."""
 CREDENTIAL_PROTOCOLS = ("openai-insecure-api-key.", "openai-organization.", "openai-project.")
@@ -127,6 +128,8 @@ class HttpUpstream:
         )
 
     async def _begin(self, request: UpstreamRequest) -> _HttpResponse:
+        if request.signed_host not in {None, self._host} and self._credential is None:
+            raise BodyError("malformed", OTHER_HOST)
         try:
             timeout = _response_timeout(request, self._settings.first_byte_timeout)
             async with asyncio.timeout(self._settings.connect_timeout + timeout):

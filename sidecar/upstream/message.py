@@ -15,7 +15,8 @@ from multidict import CIMultiDict, MultiMapping
 class UpstreamRequest:
     """A request to forward. `target` is path and query, sent byte for byte.
 
-    `credential` is the header in which this route expects the upstream's API key, `model` the requested model.
+    `credential` is the header in which this route expects the upstream's API key, `model` the requested model,
+    `signed_host` the host that the client's signature is for, if it signed one.
     """
 
     method: str
@@ -24,6 +25,7 @@ class UpstreamRequest:
     body: bytes | AsyncIterator[bytes] | None = None
     credential: str = "Authorization"
     model: str | None = None
+    signed_host: str | None = None
 
 
 class UpstreamResponse(Protocol):

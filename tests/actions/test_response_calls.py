@@ -9,12 +9,15 @@ import pytest
 from agent_turns import DIALECTS, HARMFUL, WORDS
 
 from sidecar.actions.response_calls import StreamCalls, response_calls
+from sidecar.response_scan.message_stream import parse_message
 
 
 def documents(name: str) -> list[Any]:
     """The events of a stream with a call."""
-    lines = b"".join(DIALECTS[name].events(WORDS, "send_mail", HARMFUL)).splitlines()
-    return [json.loads(line[6:]) for line in lines if line.startswith(b"data: {")]
+    events = list(DIALECTS[name].events(WORDS, "send_mail", HARMFUL))
+    if name == "bedrock":
+        return [parse_message(message).document for message in events]
+    return [json.loads(line[6:]) for line in b"".join(events).splitlines() if line.startswith(b"data: {")]
 
 
 @pytest.mark.parametrize("name", DIALECTS)
@@ -32,7 +35,7 @@ def test_a_stream_opens_and_completes_a_call(name: str) -> None:
     for document in documents(name):
         calls += stream.observe(document)
         opened = opened or stream.is_open
-    assert (opened, stream.is_open) == (True, False)
+    assert (opened, stream.is_open) == (name != "gemini", False)  # its calls are whole in one chunk
     assert {(call.name, json.dumps(call.arguments)) for call in calls} == {("send_mail", json.dumps(HARMFUL))}
 
 
@@ -89,3 +92,19 @@ def test_an_assistants_run_requires_its_calls() -> None:
 def test_odd_events_hold_no_call(document: Any) -> None:
     """Nothing is raised."""
     assert (StreamCalls().observe(document), response_calls(document)) == ([], [])
+
+
+def test_googles_arguments_in_pieces_are_put_together() -> None:
+    """By their path, until a piece says that none follows."""
+    stream = StreamCalls()
+
+    def chunk(call: dict[str, Any]) -> dict[str, Any]:
+        return {"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}
+
+    piece = {"jsonPath": "$.to", "stringValue": "archive@", "willContinue": True}
+    assert stream.observe(chunk({"name": "send_mail", "partialArgs": [piece], "willContinue": True})) == []
+    assert stream.is_open
+    rest = {"jsonPath": "$.to", "stringValue": "vault.example"}
+    (call,) = stream.observe(chunk({"partialArgs": [rest]}))
+    assert (call.name, call.arguments) == ("send_mail", {"$.to": "archive@vault.example"})
+    assert not stream.is_open

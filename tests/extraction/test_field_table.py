@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.extraction.dialect_fields import SHARED
 from sidecar.extraction.field_table import (
     ENUMS,
     FREE_FORM,
     IDS,
     KNOWN_NAMES,
-    confusable_with,
     fold,
-    is_client_named,
     looks_like_id,
 )
 from sidecar.protocols import protocol
@@ -47,15 +46,15 @@ def test_no_known_name_is_mistakable_for_another() -> None:
 )  # fmt: skip
 def test_mistakable_names_are_found(name: str, known_name: str | None) -> None:
     """Case, width, look-alike letters and invisible characters fold away; other differences do not."""
-    assert confusable_with(name) == known_name
+    assert SHARED.confusable_with(name) == known_name
 
 
 def test_free_regions_begin_where_the_client_names() -> None:
     """An object under a free-form or unknown name holds client-chosen names; a list of turns does not."""
-    assert is_client_named("metadata", {})
-    assert is_client_named("unheard_of", [])
-    assert not is_client_named("input", [{}])
-    assert not is_client_named("messages", {})
+    assert SHARED.is_client_named("metadata", {})
+    assert SHARED.is_client_named("unheard_of", [])
+    assert not SHARED.is_client_named("input", [{}])
+    assert not SHARED.is_client_named("messages", {})
 
 
 def test_ids_are_short_words() -> None:

@@ -31,6 +31,18 @@ RESPONSES = {
     ]
 }
 
+GEMINI = {
+    "contents": [
+        {"parts": [{"functionResponse": {"name": "search"}}, {"function_response": {"name": "mail"}}, {"text": ""}]}
+    ]
+}
+CONVERSE = {
+    "messages": [
+        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "search"}}]},
+        {"role": "user", "content": [{"toolResult": {"toolUseId": "t"}}, {"toolResult": {"toolUseId": "absent"}}]},
+    ]
+}
+
 
 @pytest.mark.parametrize(
     ("document", "names"),
@@ -38,6 +50,8 @@ RESPONSES = {
         (CHAT, {"messages.2": "mail", "messages.3": "search", "messages.4": "old"}),
         (MESSAGES, {"messages.1.content.1": "search"}),
         (RESPONSES, {"input.1": "search"}),
+        (GEMINI, {"contents.0.parts.0": "search", "contents.0.parts.1": "mail"}),
+        (CONVERSE, {"messages.1.content.0": "search"}),
         ({"messages": [{"role": "tool", "tool_call_id": 7, "content": [1, {"type": None}]}, 3], "input": "x"}, {}),
         ([], {}),
     ],

@@ -14,7 +14,7 @@ from inline_proxy import InlineProxy, Reply, post, run_proxy
 from recording import Received, Recording, Script, head, recording, respond, stream
 from speech import LEAK, PLACES, PLAIN, SYSTEM, Place, tokens
 
-from sidecar.response_scan.scanner import MAX_TEXTS
+from sidecar.response_scan.bodies import MAX_TEXTS
 
 PATIENT = {"upstream": {"first_byte_timeout": 20.0, "idle_timeout": 20.0}}
 EVERYTHING = {"answers": {"find": ["system_prompt", "pii", "secrets"]}}

@@ -1,0 +1,75 @@
+"""The field table of each API: what all of them share, and what the API's own module adds.
+
+`KNOWN_NAMES` and the other tables of `field_table` hold for every API. Names that only one API defines count as known
+in its bodies alone: elsewhere they are an unknown field, whose names are scanned as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from sidecar.extraction import field_table as shared
+from sidecar.protocols import protocol
+from sidecar.types import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DialectFields:
+    """The meaning of field names in the bodies of one API."""
+
+    known: frozenset[str] = shared.KNOWN_NAMES
+    free_form: frozenset[str] = shared.FREE_FORM
+    definitions: frozenset[str] = shared.DEFINITIONS
+    untrusted: frozenset[str] = shared.RESULTS | shared.DOCUMENTS | shared.THIRD_PARTY
+    """Fields that hold what third parties wrote, in a turn of any author."""
+    references: frozenset[str] = shared.REFERENCES
+    fetches: frozenset[str] = shared.FETCH_FIELDS
+    """Paths whose presence lets the provider fetch content that is not in the request."""
+    media: frozenset[str] = shared.MEDIA
+    ids: frozenset[str] = shared.IDS
+    opaque: frozenset[str] = shared.OPAQUE
+    enums: Mapping[str, frozenset[str]] = field(default_factory=lambda: shared.ENUMS)
+    prose: frozenset[str] = shared.PROSE
+    roles: Mapping[str, Source] = field(default_factory=lambda: shared.ROLE_SOURCES)
+    result_texts: tuple[str, ...] = ()
+    """Ends of paths where the text of a tool's result is in an object: it is read in sequence all the same."""
+    folded: Mapping[str, str] = field(default_factory=lambda: shared.FOLDED)
+
+    def is_client_named(self, name: str, value: object) -> bool:
+        """Whether the names inside this member are chosen by the client."""
+        return name not in self.known or (name in self.free_form and isinstance(value, dict))
+
+    def confusable_with(self, name: str) -> str | None:
+        """The known name that a lenient decoder may take this unknown name for, if any."""
+        return self.folded.get(shared.fold(name)) if len(name) <= 64 else None
+
+
+SHARED = DialectFields()
+"""The table of OpenAI's and Anthropic's bodies."""
+
+
+@cache
+def fields_of(dialect: str) -> DialectFields:
+    """The table of the protocol with this name."""
+    own = protocol(dialect).fields
+    if own is None:
+        return SHARED
+    known = SHARED.known | own.names | own.free_form | own.definitions | own.untrusted | own.references | own.media
+    return DialectFields(
+        known=known,
+        free_form=SHARED.free_form | own.free_form,
+        definitions=SHARED.definitions | own.definitions,
+        untrusted=SHARED.untrusted | own.untrusted,
+        references=SHARED.references | own.references,
+        fetches=SHARED.fetches | own.fetches,
+        media=SHARED.media | own.media,
+        ids=SHARED.ids | own.ids,
+        opaque=SHARED.opaque | own.opaque,
+        enums={**SHARED.enums, **{name: SHARED.enums.get(name, frozenset()) | own.enums[name] for name in own.enums}},
+        prose=SHARED.prose | own.prose,
+        roles=own.roles or SHARED.roles,
+        result_texts=own.result_texts,
+        folded={shared.fold(name): name for name in known},
+    )
