@@ -74,8 +74,8 @@ class Direction:
         self.is_read = not has_body
         """Whether Envoy has sent all of the body."""
         self._whole: bytes | None = None
-        self._held: list[bytes] = []
-        self._unanswered = 0
+        self._pending: list[bytes] = []
+        self._is_unanswered = 0
         self._trailers: Any = None
 
     @property
@@ -113,7 +113,7 @@ class Direction:
         if self.mode is BodyMode.BUFFERED:
             self._whole = message.body
         await self.flush()
-        self._unanswered += self.mode is BodyMode.STREAMED
+        self._is_unanswered += self.mode is BodyMode.STREAMED
         self.is_read = message.end_of_stream or self.mode is BodyMode.BUFFERED
         return bytes(message.body)
 
@@ -123,21 +123,21 @@ class Direction:
             await self.begin()
             await self._stream(data, is_last=False)
             return
-        self._held.append(data)  # in a duplex stream, what is written after the last piece was read goes with the end
+        self._pending.append(data)  # in a duplex stream, what is written after the last piece was read goes with the end
         if not self.is_read:
             await self.flush()
 
     async def flush(self) -> None:
         """Send on what is held, if a piece of a `STREAMED` body has no reply yet."""
-        if self._unanswered:
+        if self._is_unanswered:
             await self._acknowledge()
 
     async def deliver(self) -> None:
         """Send on what is held before the end: with the reply to the next piece, if none is without."""
         if self.mode is BodyMode.FULL_DUPLEX_STREAMED:
-            await self._stream(b"".join(self._held), is_last=False)
+            await self._stream(b"".join(self._pending), is_last=False)
             return
-        if any(self._held) and not self._unanswered and not self.is_read:
+        if any(self._pending) and not self._is_unanswered and not self.is_read:
             await self.read()
         await self.flush()
 
@@ -147,14 +147,14 @@ class Direction:
             async for _ in self.chunks():
                 pass
         await self.begin()
-        self._held.append(data)
+        self._pending.append(data)
         if self.mode is BodyMode.FULL_DUPLEX_STREAMED:
-            await self._finish_duplex(b"".join(self._held))
-        elif self._whole is not None or self._unanswered:
-            await self._reply(b"".join(self._held))
-        elif any(self._held):
+            await self._finish_duplex(b"".join(self._pending))
+        elif self._whole is not None or self._is_unanswered:
+            await self._reply(b"".join(self._pending))
+        elif any(self._pending):
             raise UpstreamError("Envoy takes no more of the body.")
-        self._held, self._whole = [], None
+        self._pending, self._whole = [], None
         if self._trailers is not None:
             await self.drop_trailers(self._trailers)
 
@@ -165,7 +165,7 @@ class Direction:
 
     async def _receive(self) -> tuple[str, Any]:
         """The next message. A piece without a reply gets one if the next does not come soon."""
-        if not self._unanswered:
+        if not self._is_unanswered:
             return await self._line.receive()
         receiving = asyncio.ensure_future(self._line.receive())
         try:
@@ -178,11 +178,11 @@ class Direction:
 
     async def _acknowledge(self) -> None:
         """Reply to the oldest piece of a `STREAMED` body with what can go on."""
-        data, self._held = b"".join(self._held), []
+        data, self._pending = b"".join(self._pending), []
         await self._reply(data)
 
     async def _reply(self, data: bytes) -> None:
-        self._unanswered -= self.mode is BodyMode.STREAMED
+        self._is_unanswered -= self.mode is BodyMode.STREAMED
         response: dict[str, Any] = {}
         if data != self._whole:
             response["body_mutation"] = {"body": data} if data else {"clear_body": True}
