@@ -111,6 +111,16 @@ class Segment:
             return self.path
         return self.pieces[max(0, bisect_right(self.pieces, offset, key=itemgetter(0)) - 1)][1]
 
+    def path_within(self, start: int, end: int) -> str:
+        """The path of the text at these offsets: of several pieces of a packed segment that which has most of it."""
+        if not self.pieces:
+            return self.path
+        starts = [first for first, _ in self.pieces]
+        ends = [*starts[1:], len(self.text)]
+        shares = [min(end, last) - max(start, first) for first, last in zip(starts, ends, strict=True)]
+        longest = max(range(len(shares)), key=shares.__getitem__)
+        return self.pieces[longest][1] if shares[longest] > 0 else self.path_at(start)
+
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:

@@ -221,6 +221,8 @@ class Sidecar:
         old = self._current
         await self._install(settings)
         self.settings, self._waiting = settings, waiting
+        if waiting:
+            _log.warning("restart_needed", settings=" ".join(waiting))
         task = self._background.spawn(old.retire())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)
@@ -265,7 +267,8 @@ class Sidecar:
         self._stack.push_async_callback(reporting.close)
 
     def _degradations(self) -> list[str]:
-        found = (self._reloader.state.rejected, self._shared.decision_log.problem)
+        waiting = f"changed settings wait for a restart: {', '.join(self._waiting)}" if self._waiting else None
+        found = (self._reloader.state.rejected, self._shared.decision_log.problem, waiting)
         return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
 
     def _service_status(self) -> ServiceStatus:

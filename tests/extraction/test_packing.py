@@ -30,6 +30,16 @@ def test_the_strings_of_one_tool_share_a_segment_and_keep_their_paths() -> None:
     assert second.path_at(5) == "tools.1.function.description"
 
 
+def test_a_span_over_several_strings_belongs_to_the_one_with_most_of_it() -> None:
+    """A window begins with the name of a tool and is about its description."""
+    pieces = ((0, "name"), (5, "description"), (30, "type"))
+    segment = Segment("look\nFinds what is asked for.\nstr", Source.APPLICATION, "name", pieces=pieces)
+    assert segment.path_within(0, 33) == segment.path_within(3, 12) == "description"
+    assert segment.path_within(0, 4) == "name"
+    assert segment.path_within(30, 33) == "type"
+    assert Segment("look", path="name").path_within(0, 4) == "name"
+
+
 def test_prose_and_long_strings_stand_alone() -> None:
     """Text of a turn and strings longer than a window are separate segments."""
     long = "word " * MAX_STRING_LENGTH

@@ -123,7 +123,9 @@ class Direction:
             await self.begin()
             await self._stream(data, is_last=False)
             return
-        self._pending.append(data)  # in a duplex stream, what is written after the last piece was read goes with the end
+        self._pending.append(
+            data
+        )  # in a duplex stream, what is written after the last piece was read goes with the end
         if not self.is_read:
             await self.flush()
 

@@ -163,7 +163,7 @@ def hits(segment: Segment, spans: Mapping[str, Sequence[tuple[int, int]]]) -> tu
 
 def _finding(segment: Segment, window: ScoredWindow, rule: str, label: Label, score: float) -> Finding:
     start, end = window.source.locate(window.start, window.end)
-    place = (segment.path_at(start), start, end, window.source.view.name)
+    place = (segment.path_within(start, end), start, end, window.source.view.name)
     return Finding(rule, label, score, LayerName.SEMANTIC, *place)
 
 
