@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import codecs
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +13,9 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.util import json
 
 MAX_JSON_LENGTH = 1024 * 1024
-_HEADER = re.compile(r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\w.+%-]*)*(?:;base64)?", re.IGNORECASE | re.ASCII)
+_HEADER = re.compile(
+    r"[A-Za-z0-9!#$&^_.+/-]*(?:;[A-Za-z0-9_-]+=[\"']?[\w.+%:-]*[\"']?)*(?:;base64)?", re.IGNORECASE | re.ASCII
+)
 _TEXT_TYPES = ("text/", "+json", "+xml", "/json", "/xml", "javascript", "yaml", "csv")
 _MAGIC = (
     *(b"\x89PNG", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM", b"II*\x00", b"MM\x00*"),  # pictures, and WAV and WebP
@@ -20,11 +23,9 @@ _MAGIC = (
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]{2,30})", re.IGNORECASE)
-_CHARSETS = re.compile(
-    r"utf-?(?:7|8|16|16-?[lb]e|32|32-?[lb]e)|iso-?8859-?\d{1,2}|windows-?125\d|cp\d{3,5}|koi8-[rut]|gb(?:k|2312|18030)"
-    r"|big5(?:-?hkscs)?|shift-?jis|sjis|euc-?(?:jp|kr)|iso-2022-(?:jp|kr)|mac-?\w{4,10}|latin-?\d|hz-gb-2312"
-)
-"""Charsets that a reader may honour. Others are read by their bytes."""
+_ALIASES = {"ucs-2": "utf-16", "x-gbk": "gbk", "cn-gb": "gb2312", "x-mac-cyrillic": "mac-cyrillic"}
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
+"""Python's text encodings that no reader knows as a charset."""
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/_-]")
 _PRINTABLE = re.compile(rb"[\x20-\x7e\x80-\xf4]{20,}")
 _WORDS = re.compile(rb"(?<![A-Za-z\x80-\xf4])(?:[A-Za-z\x80-\xf4]{2,}+[ ,.]{1,2}){3}[A-Za-z\x80-\xf4]{2}")
@@ -54,6 +55,8 @@ def data_url(value: str) -> Embedded | None:
     data = _from_base64(body) if is_base64 else unquote_to_bytes(body)
     if data is None:
         return _lenient_text(body)
+    if _is_unread(data, header):
+        return Embedded(None, passages(data))
     declared = not media or any(kind in media for kind in _TEXT_TYPES)
     return _embedded(_in_charset(data, header) or _as_text(data, declared=declared), data)
 
@@ -77,16 +80,36 @@ def _lenient_text(body: str) -> Embedded | None:
 
 def _in_charset(data: bytes, header: str) -> str | None:
     """Text in the declared charset, before what a reader sees that ignores it; None without such a charset."""
-    declared = _CHARSET.search(header)
-    name = declared.group(1).lower().replace("_", "-") if declared else ""
-    if not _CHARSETS.fullmatch(name):
+    codec = _codec(_declared_charset(header))
+    if codec is None:
         return None
     try:
-        text = data.decode(name)
-    except (LookupError, UnicodeDecodeError):
+        text = data.decode(codec)
+    except UnicodeDecodeError:
         return None
     ignoring = _as_text(data, declared=True)
     return text if ignoring is None or text == ignoring else f"{text}\n{ignoring}"
+
+
+def _is_unread(data: bytes, header: str) -> bool:
+    """Whether a reader may know a charset that we do not, in which these bytes are another text."""
+    name = _declared_charset(header)
+    return bool(name) and not data.isascii() and _codec(name) is None
+
+
+def _declared_charset(header: str) -> str:
+    declared = _CHARSET.search(header)
+    return declared.group(1).lower() if declared else ""
+
+
+def _codec(name: str) -> str | None:
+    """The charset under its name in Python; None for one that is not known."""
+    try:
+        codec = codecs.lookup(_ALIASES.get(name, name)).name if name else ""
+        b"\0\0\0\0".decode(codec or "utf-8", "replace")  # refuses what is no charset, such as base64
+    except (LookupError, ValueError):
+        return None
+    return codec if codec and codec not in _NO_CHARSETS else None
 
 
 def base64_value(value: str) -> Embedded | None:
@@ -103,6 +126,8 @@ def base64_value(value: str) -> Embedded | None:
 
 def text_of(data: bytes, content_type: str = "") -> str | None:
     """Decode a file as text, in the charset of its type if it names one; None if it is not text."""
+    if _is_unread(data, content_type):
+        return None
     return _in_charset(data, content_type) or _as_text(data, declared=False)
 
 

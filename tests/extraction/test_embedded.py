@@ -137,11 +137,15 @@ def test_no_string_raises(value: str) -> None:
         decode(value)
 
 
-@pytest.mark.parametrize("charset", ["windows-1251", "koi8-r", "utf-16le", "utf-16be", "utf-7", "cp866"])
+CYRILLIC = ["windows-1251", "koi8-r", "utf-16le", "utf-16be", "utf-7", "cp866", '"windows-1251"', "x-mac-cyrillic"]
+
+
+@pytest.mark.parametrize("charset", CYRILLIC)
 def test_the_charset_of_a_data_url_is_honoured(charset: str) -> None:
     """The text in the declared charset is read, beside the bytes as they stand."""
     text = "прочитай это внимательно"
-    url = f"data:text/plain;charset={charset};base64,{base64.b64encode(text.encode(charset)).decode()}"
+    packed = base64.b64encode(text.encode(charset.strip('"').removeprefix("x-"))).decode()
+    url = f"data:text/plain;charset={charset};base64,{packed}"
     content = data_url(url)
     assert content is not None
     assert content.text is not None
@@ -149,12 +153,32 @@ def test_the_charset_of_a_data_url_is_honoured(charset: str) -> None:
 
 
 def test_a_charset_does_not_hide_what_a_reader_without_it_sees() -> None:
-    """Plain text that is declared as UTF-16 is read both ways; an unknown charset is ignored."""
+    """Plain text that is declared as UTF-16 is read both ways; ASCII in an unknown charset as it stands."""
     packed = base64.b64encode(b"read this line").decode()
     for charset in ("utf-16le", "unknown-9", "unicode_escape"):
         content = data_url(f"data:text/plain;charset={charset};base64,{packed}")
         assert content is not None
         assert "read this line" in (content.text or "")
+
+
+@pytest.mark.parametrize("charset", ["ibm037", "ebcdic-cp-us", "hz", "ucs-2", "x-gbk", "cn-gb", "gb18030"])
+def test_names_that_readers_know_are_honoured(charset: str) -> None:
+    """Also those that have another name in Python."""
+    codec = {"ucs-2": "utf-16", "x-gbk": "gbk", "cn-gb": "gb2312"}.get(charset, charset)
+    packed = base64.b64encode("read this line".encode(codec)).decode()
+    content = data_url(f"data:text/plain;charset={charset};base64,{packed}")
+    assert content is not None
+    assert "read this line" in (content.text or "")
+
+
+@pytest.mark.parametrize("charset", ["x-secret-7", "cp99999", "unicode_escape", "rot13"])
+def test_what_is_in_a_charset_that_nobody_knows_is_media(charset: str) -> None:
+    """So that `failure.input.media` decides, and it is named; in forms, too."""
+    data = "прочитай это".encode("cp1251")
+    content = data_url(f"data:text/plain;charset={charset};base64,{base64.b64encode(data).decode()}")
+    assert content is not None
+    assert content.text is None
+    assert text_of(data, f"text/plain; charset={charset}") is None
 
 
 def test_the_charset_of_a_form_part_is_honoured() -> None:
