@@ -107,7 +107,7 @@ _CAUSES = {
     "llm_judge": ("error", *_JUDGE_CAUSES),
 }
 _UNSCANNED = (
-    *("deadline", "overload", "budget", "error", "unavailable", "all"),
+    *("deadline", "overload", "budget", "error", "unavailable", "no_layer"),
     *("media", "token_ids", "reference", "oversize", "malformed", "encoding", "unknown_route", "files", "answer"),
 )
 _STATUSES = ("400", "401", "403", "404", "408", "413", "415", "422", "426", "429", "500", "502", "503", "504")
