@@ -255,6 +255,8 @@ class Verdict:
     reports: tuple[LayerReport, ...] = ()
     revision: str = ""
     blocking_path: str | None = None
+    threshold: float | None = None
+    """The threshold that `risk_score` was compared with; None if no layer gave a score."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:

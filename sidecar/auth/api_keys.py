@@ -29,7 +29,17 @@ from sidecar.util.bulkhead import Bulkhead
 from sidecar.util.tasks import Background
 from sidecar.util.units import Rate, format_rate, parse_rule_changes
 
-__all__ = ["ApiKey", "KeyRing", "KeyState", "describe_changes", "digest", "generate", "id_of", "well_formed"]
+__all__ = [
+    "ApiKey",
+    "KeyRing",
+    "KeyState",
+    "describe_changes",
+    "describe_new",
+    "digest",
+    "generate",
+    "id_of",
+    "well_formed",
+]
 
 PREFIX = "psk_"
 TOPIC = "keys"
@@ -329,6 +339,13 @@ def describe_changes(old: ApiKey, new: ApiKey) -> str:
     """The changed fields of a key, before and after, for the audit trail."""
     names = (name for name in KeyChanges.__annotations__ if getattr(old, name) != getattr(new, name))
     return ", ".join(f"{name} {_format(getattr(old, name))} to {_format(getattr(new, name))}" for name in names)
+
+
+def describe_new(key: ApiKey) -> str:
+    """A new key for the audit trail: its name, environment, and every term of its own."""
+    names = (name for name in KeyChanges.__annotations__ if getattr(key, name) is not None)
+    terms = ", ".join(f"{name} {_format(getattr(key, name))}" for name in names)
+    return f"{key.name} ({key.environment})" + (f": {terms}" if terms else "")
 
 
 def _format(value: object) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 import click
 
 from sidecar import policy
-from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes, id_of, well_formed
+from sidecar.auth.api_keys import ENVIRONMENTS, ApiKey, KeyRing, describe_changes, describe_new, id_of, well_formed
 from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
@@ -120,7 +120,7 @@ async def create_key(
     terms = _parse_terms(options)
     async with _keyring(config_file, options["rules"]) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
-        await note(store, "key_created", key.id, f"{key.name} ({key.environment})")
+        await note(store, "key_created", key.id, describe_new(key))
     return _show_new(key, value, store, as_json=as_json)
 
 

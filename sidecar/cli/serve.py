@@ -15,6 +15,7 @@ from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import SidecarError, StoreError
 from sidecar.observability.worker_reports import WorkerReports
+from sidecar.policy.reductions import reductions
 from sidecar.policy.switches import apply_switches
 from sidecar.runtime import app, malloc
 from sidecar.runtime.waiting import opened
@@ -71,7 +72,9 @@ async def _serve(config_file: Path | None, reports: WorkerReports | None, *, fir
         logs.get("cli").warning("setting_risky", setting=warning)
     source = config_file or Path("config.yaml")
     facts = {"upstream": settings.upstream.url, "mode": settings.mode, "settings": greeting.settings_source(source)}
-    logs.get("cli").info("start_begun", version=__version__, **facts)
+    reasons = dict.fromkeys(reduction.reason for reduction in reductions(settings))
+    protection = f"reduced: {', '.join(reasons)}" if reasons else "as by default"
+    logs.get("cli").info("start_begun", version=__version__, **facts, protection=protection)
 
     def make() -> app.Sidecar:
         return app.Sidecar(settings, reports=reports, config_file=source, read=lambda: config.load(config_file))

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from sidecar.config.sections import Duration, Section
 
-AlertName = Literal["block_spike", "degraded", "fail_open", "budget_spent", "log_full"]
+AlertName = Literal["block_spike", "degraded", "fail_open", "budget_spent", "log_full", "protection_reduced"]
 ALERT_NAMES: tuple[AlertName, ...] = get_args(AlertName)
 
 

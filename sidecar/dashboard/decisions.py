@@ -15,10 +15,11 @@ from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.dashboard.request_view import parts, skipped_after
 from sidecar.policy import Policy, Rule
 from sidecar.scan.exceptions import MAX_LIFETIME
-from sidecar.storage import DecisionPage, DecisionRow, Filter, Sort, export
+from sidecar.storage import ApiKey, DecisionPage, DecisionRow, Filter, Sort, export
 from sidecar.storage.decisions import WINDOW
 from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
 from sidecar.types import Label, LayerName
+from sidecar.util.units import RuleChange, parse_rule_changes
 
 PAGE = 100
 ACTIONS = ("allow", "block", "monitor")
@@ -158,7 +159,25 @@ class Decisions:
             parts=parts(entry.request or (), entry.findings, entry.text),
             skipped_after=skipped_after(entry),
             now=self._policy().revision,
+            reasons=reasons_to_allow(entry, row[0] if row else None),
         )
+
+
+def reasons_to_allow(entry: DecisionRow, key: ApiKey | None) -> list[str]:
+    """Why a request with findings was not refused, in words; empty for one that was, or without findings."""
+    if entry.action == "block":
+        return []
+    reasons = ["monitor mode: it would have been refused otherwise"] if entry.action == "monitor" else []
+    if entry.threshold is not None and 0 < entry.risk_score < entry.threshold:
+        reasons.append(f"the risk is below the threshold of {entry.threshold:g}")
+    changes = parse_rule_changes(key.rules) if key and key.rules else {}
+    silent = [finding for finding in entry.findings if not finding.get("decides")]
+    excepted = sorted({str(finding["rule"]) for finding in silent if finding.get("excepted")})
+    off = sorted(
+        {rule for finding in silent if changes.get(rule := str(finding["rule"]), RuleChange()).status == "off"}
+    )
+    reasons += [f"an exception covers {', '.join(excepted)}"] if excepted else []
+    return reasons + ([f"{', '.join(off)} switched off for this key"] if off else [])
 
 
 def _next_page(form: Form, page: DecisionPage, sort: Sort, offset: int) -> str | None:

@@ -13,7 +13,9 @@ from aiohttp import web
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import is_hidden
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
+from sidecar.policy.reductions import holds_for_every_text
 from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
 from sidecar.storage import DecisionRow, Role, RuleException
@@ -28,9 +30,11 @@ TO_WRITE = "(write a pattern of the whole text)"
 class Exceptions:
     """The page of exceptions, and the action on a decision that creates them."""
 
-    def __init__(self, exceptions: RuleExceptions, policy: Callable[[], Policy]) -> None:
+    def __init__(
+        self, exceptions: RuleExceptions, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]
+    ) -> None:
         self._exceptions = exceptions
-        self._policy = policy
+        self._policy, self._status = policy, status
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -41,14 +45,21 @@ class Exceptions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All exceptions, or those of one rule, newest first, with author and reason."""
+        """All exceptions, or those of one rule, newest first, with author and reason; then those of the settings."""
         now, rule = datetime.now(UTC), visit.query.text("rule")
         exceptions = [row for row in await visit.store.exceptions.query() if rule in {"", row.rule}]
         rows = [(exception, state(exception, now)) for exception in exceptions]
         names = {key.id: key.name for key in await visit.store.keys.list()}
         rule_ids = {rule.id for rule in self._policy().rules}
         done = visit.query.text("done")
-        return visit.page("exceptions.html", rows=rows, names=names, rule_ids=rule_ids, rule=rule, done=done)
+        terms = self._status().settings.exceptions
+        of_settings = [
+            (number, one, one.until >= now.date(), holds_for_every_text(one))
+            for number, one in enumerate(terms)
+            if not rule or rule in one.rules
+        ]
+        values = {"rows": rows, "names": names, "rule_ids": rule_ids, "rule": rule, "done": done}
+        return visit.page("exceptions.html", 200, of_settings=of_settings, **values)
 
     async def add(self, visit: Visit) -> web.Response:
         """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""

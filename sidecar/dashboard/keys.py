@@ -16,6 +16,7 @@ from sidecar.auth.api_keys import (
     check_identity,
     check_rule_changes,
     describe_changes,
+    describe_new,
 )
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
@@ -82,7 +83,7 @@ class KeysPage:
         except RequestError as error:
             return await self._page(visit, error)
         visit.form.clear()
-        await visit.note("key_created", new[0].id, f"{new[0].name} ({new[0].environment})")
+        await visit.note("key_created", new[0].id, describe_new(new[0]))
         return await self._page(visit, new=new)
 
     async def show_one(self, visit: Visit) -> web.Response:

@@ -15,6 +15,7 @@ from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.periods import RANGES, read_period
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
+from sidecar.policy.reductions import reductions
 from sidecar.storage import Filter, Group
 
 MOST_ROWS = 8
@@ -40,9 +41,11 @@ class Overview:
         criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
         labels = await figures.by_label(criteria)
+        service = self._status()
         answer = visit.page(
             "overview.html",
-            service=self._status(),
+            service=service,
+            reductions=reductions(service.settings, keys),
             period=period,
             ranges=RANGES,
             keys=keys,

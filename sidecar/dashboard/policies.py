@@ -11,6 +11,7 @@ from aiohttp import web
 
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import KINDS, Policy, Rule
 from sidecar.types import Label
 
@@ -35,8 +36,8 @@ MAX_OFFSET = 100_000
 class Policies:
     """The pages of rules."""
 
-    def __init__(self, policy: Callable[[], Policy]) -> None:
-        self._policy = policy
+    def __init__(self, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
+        self._policy, self._status = policy, status
 
     def routes(self) -> list[Route]:
         """The routes of these pages."""
@@ -68,6 +69,7 @@ class Policies:
             earlier=_link(form, offset=str(max(0, offset - PAGE))) if offset else None,
             later=_link(form, offset=str(offset + PAGE)) if offset + PAGE < len(rules) else None,
             layer=layer_of,
+            switches=self._status().settings.rules,
         )
 
     async def show_one(self, visit: Visit) -> web.Response:
@@ -80,7 +82,8 @@ class Policies:
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
         hits = next((group.scans for group in await visit.store.analytics.by_rule() if group.name == rule_id), 0)
         marks = (await _marked(visit))[rule_id]
-        return visit.page("rule.html", rule=rule, kind=kind, seeks=seeks, layer=layer_of(rule), hits=hits, marks=marks)
+        values = {"kind": kind, "seeks": seeks, "layer": layer_of(rule), "hits": hits, "marks": marks}
+        return visit.page("rule.html", 200, rule=rule, switch=self._status().settings.rules.get(rule_id), **values)
 
 
 async def _marked(visit: Visit) -> Counter[str]:

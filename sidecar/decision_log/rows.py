@@ -57,6 +57,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         reasoning=verdict.reasoning if decision.text else None,
         client=decision.client,
         request=[dict(entry) for entry in decision.outline] if decision.outline else None,
+        threshold=verdict.threshold,
     )
 
 

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from sidecar import __version__
 from sidecar.config.outbound import ALERT_NAMES
+from sidecar.policy.reductions import REASONS
 from sidecar.taxonomy import BY_LABEL
 from sidecar.types import Label
 
@@ -81,6 +82,14 @@ GENERATION = _gauge(
     "sidecar_generation", "How often the configuration was replaced while running, plus one.", over_workers=max
 )
 POLICY = _gauge("sidecar_policy_info", "The policies in force, by revision.", ("revision",), over_workers=max)
+PROTECTION_REDUCED = _gauge(
+    "sidecar_protection_reduced",
+    "Settings and keys that let more pass than the defaults, by reason.",
+    ("reason",),
+    over_workers=max,
+)
+for _name in REASONS:
+    PROTECTION_REDUCED.labels(_name).set(0)
 JUDGE_BUDGET = _gauge(
     "sidecar_judge_budget_left_ratio", "Share of the judge budget that is left.", ("budget",), over_workers=min
 )
@@ -107,7 +116,7 @@ _CAUSES = {
     "llm_judge": ("error", *_JUDGE_CAUSES),
 }
 _UNSCANNED = (
-    *("deadline", "overload", "budget", "error", "unavailable", "all"),
+    *("deadline", "overload", "budget", "error", "unavailable", "no_layer"),
     *("media", "token_ids", "reference", "oversize", "malformed", "encoding", "unknown_route", "files", "answer"),
 )
 _STATUSES = ("400", "401", "403", "404", "408", "413", "415", "422", "426", "429", "500", "502", "503", "504")

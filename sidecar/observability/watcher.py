@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from sidecar import config
 from sidecar.config.outbound import AlertName
 from sidecar.observability.metrics import DECISIONS, JUDGE_BUDGET, UNSCANNED
+from sidecar.policy.reductions import Reduction
 
 WINDOW, HISTORY = 300.0, 3_900.0
 """Seconds of the latest blocks, and of all that are compared with them."""
@@ -36,18 +37,26 @@ class Alert:
 
 Fullness = Callable[[], Awaitable[float]]
 Problems = Callable[[], Sequence[str]]
+Reductions = Callable[[], Sequence[Reduction]]
 
 
 class Watcher:
     """Looks at the process every `alerts.interval` and hands on what is to be sent.
 
     `problems`: what keeps it from serving or degrades it, now. `fullness`: the used share of the scan log's bounds.
+    `reductions`: what lets more pass than the defaults.
     """
 
     def __init__(
-        self, settings: config.Alerts, problems: Problems, fullness: Fullness, send: Callable[[Alert], None]
+        self,
+        settings: config.Alerts,
+        problems: Problems,
+        fullness: Fullness,
+        reductions: Reductions,
+        send: Callable[[Alert], None],
     ) -> None:
         self._settings, self._problems, self._fullness, self._send = settings, problems, fullness, send
+        self._reductions, self._reported = reductions, frozenset[str]()
         self._history: deque[tuple[float, float]] = deque()
         self._unscanned = _unscanned()
         self._firing: set[str] = set()
@@ -57,7 +66,8 @@ class Watcher:
     async def look(self) -> None:
         """Compare with the last look, and send what is new."""
         now = monotonic()
-        for alert in [*self._blocks(now), *self._forwarded(), *self._states(await self._fullness())]:
+        states = [*self._states(await self._fullness()), self._reduced()]
+        for alert in [*self._blocks(now), *self._forwarded(), *states]:
             if alert.name in self._settings.events:
                 self._pass_on(alert, now)
 
@@ -72,6 +82,8 @@ class Watcher:
         self._last[alert.name] = now
         if alert.name in _STATES:
             self._firing.add(alert.name)
+        if alert.name == "protection_reduced":
+            self._reported = frozenset(one.text for one in self._reductions())
         self._send(alert)
 
     def _blocks(self, now: float) -> Iterator[Alert]:
@@ -95,6 +107,17 @@ class Watcher:
             words = ", ".join(f"{cause} {count:.0f}" for cause, count in sorted(causes.items()))
             yield Alert("fail_open", f"requests were forwarded unscanned: {words}", details=dict(causes))
 
+    def _reduced(self) -> Alert:
+        """Fires again when something is added to what was reported."""
+        found = self._reductions()
+        texts = frozenset(one.text for one in found)
+        self._reported &= texts
+        if texts - self._reported:
+            self._firing.discard("protection_reduced")
+        words = "; ".join(one.text for one in found)[:1_000]
+        alert = _state("protection_reduced", bool(found), words, "nothing lets more pass than the defaults")
+        return replace(alert, details={"reasons": sorted({one.reason for one in found})})
+
     def _states(self, fullness: float) -> Iterator[Alert]:
         problems = list(self._problems())
         # One that is gone at the next look is a blip, such as a connection that was retried.
@@ -107,7 +130,7 @@ class Watcher:
         yield _state("log_full", fullness >= 1 - LOG_LEFT, words, "the scan log has room again")
 
 
-_STATES: frozenset[AlertName] = frozenset({"degraded", "budget_spent", "log_full"})
+_STATES: frozenset[AlertName] = frozenset({"degraded", "budget_spent", "log_full", "protection_reduced"})
 
 
 def _state(name: AlertName, holds: bool, words: str, over: str, severity: str = "warning") -> Alert:

@@ -53,6 +53,8 @@ class WorkerReports:
 
     def __init__(self, slots: SharedSlots, number: int) -> None:
         self._slots, self._number = slots, number
+        self.is_first = number == 0
+        """Whether this worker does what one of them is to do."""
         earlier = self._read(number)
         self._earlier = _counts(earlier.series) if earlier else {}
 

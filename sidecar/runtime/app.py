@@ -33,7 +33,9 @@ from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime import outbound
 from sidecar.runtime.builder import ServerContext
+from sidecar.runtime.protection import Protection
 from sidecar.runtime.reload import Reloader, reloadable, watched_files
+from sidecar.runtime.settings_trail import SettingsTrail
 from sidecar.runtime.snapshot import SharedResources, Snapshot
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.access_log import access_log
@@ -84,6 +86,8 @@ class Sidecar:
         self._shared: SharedResources
         self._current: Snapshot
         self._readiness: Readiness
+        self._protection: Protection
+        self._trail: SettingsTrail
         self._health: Health
         self.data_port = 0
         self.admin_port = 0
@@ -155,8 +159,14 @@ class Sidecar:
         stack.push_async_callback(self._reloader.close)
         self._readiness = self._make_readiness(decision_log)
         self._watch_dependencies()
+        self._trail = SettingsTrail(self.store, writes=self._reports is None or self._reports.is_first)
+        await self._trail.started(settings)
+        self._protection = Protection(lambda: self._current.settings, self.keyring.list)
+        await self._protection.start()
+        stack.push_async_callback(self._protection.close)
         problems = partial(self._trouble, decision_log, sinks)
-        await stack.enter_async_context(outbound.alerts(settings, problems, decision_log))
+        reduced = self._protection.found
+        await stack.enter_async_context(outbound.alerts(settings, problems, reduced, decision_log))
         await self._report_to_workers()
         await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
         self._readiness.publish()
@@ -220,9 +230,12 @@ class Sidecar:
             await asyncio.wait(self._retiring, return_when=asyncio.FIRST_COMPLETED)
         old = self._current
         await self._install(settings)
+        revisions = old.policy.revision, self.policy.revision
+        self._background.spawn(self._trail.changed(self.settings, settings, revisions))
         self.settings, self._waiting = settings, waiting
         if waiting:
             _log.warning("restart_needed", settings=" ".join(waiting))
+        self._protection.publish()
         task = self._background.spawn(old.retire())
         self._retiring.add(task)
         task.add_done_callback(self._retiring.discard)

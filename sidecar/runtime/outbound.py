@@ -14,7 +14,7 @@ from sidecar.decision_log.splunk import SplunkReceiver
 from sidecar.decision_log.syslog import SyslogReceiver
 from sidecar.errors import StoreError
 from sidecar.observability.alert_webhook import AlertWebhook
-from sidecar.observability.watcher import Problems, Watcher
+from sidecar.observability.watcher import Problems, Reductions, Watcher
 from sidecar.util.tasks import Background
 
 FULLNESS_INTERVAL = 60.0
@@ -44,7 +44,9 @@ def _syslog(settings: config.Sinks) -> Receiver:
 
 
 @asynccontextmanager
-async def alerts(settings: Settings, problems: Problems, decision_log: DecisionLog) -> AsyncIterator[None]:
+async def alerts(
+    settings: Settings, problems: Problems, reductions: Reductions, decision_log: DecisionLog
+) -> AsyncIterator[None]:
     """Watch the process and send alerts, if there is a receiver. Raises `ConfigError`."""
     if not settings.alerts.enabled:
         yield
@@ -60,7 +62,7 @@ async def alerts(settings: Settings, problems: Problems, decision_log: DecisionL
                 latest = (monotonic(), await decision_log.fullness())
         return latest[1]
 
-    watcher = Watcher(settings.alerts, problems, fullness, webhook.send)
+    watcher = Watcher(settings.alerts, problems, fullness, reductions, webhook.send)
     background.repeat("alerts_look", watcher.look, settings.alerts.interval)
     try:
         yield

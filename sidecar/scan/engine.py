@@ -293,6 +293,7 @@ class Engine:
             reports=reports,
             revision=self.config.revision,
             blocking_path=blocking_path(aggregate, thresholds) if aggregate.blocked else None,
+            threshold=aggregate.threshold,
         )
 
 

@@ -32,7 +32,7 @@ class Selector:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._sources = None if settings.models else sources_read(settings)
+        self._sources = None if settings.models else sources_to_scan(settings)
         """The sources that are read whatever the model."""
         self._names_tools = any(terms.tool for terms in settings.exceptions)
 
@@ -43,7 +43,7 @@ class Selector:
 
         Without the document no exception for a tool applies.
         """
-        scanned = sources_read(self._settings, extraction.model) if self._sources is None else self._sources
+        scanned = sources_to_scan(self._settings, extraction.model) if self._sources is None else self._sources
         candidates = (*extraction.segments, *extraction.joined, *additional)
         skipped = () if scanned == ALL_SOURCES else {segment.source for segment in candidates} - scanned
         segments = tuple(segment for segment in candidates if segment.source in scanned) if skipped else candidates
@@ -59,15 +59,26 @@ def select(
     return Selector(settings).select(extraction, additional, document)
 
 
+def sources_to_scan(settings: Settings, model: str | None = None) -> frozenset[Source]:
+    """The sources that some layer reads; all if none is read, so that `failure.all` decides about the request.
+
+    A source without layers, or `models.NAME.layers: []`, is the operator's word that it is forwarded unscanned. Layers
+    that are all off are not: they would have been asked.
+    """
+    is_left_open = by_model.find(_layers_by_model(settings), model) == ()
+    return sources_read(settings, model) or (frozenset() if is_left_open else ALL_SOURCES)
+
+
 def sources_read(settings: Settings, model: str | None = None) -> frozenset[Source]:
     """The sources that at least one layer in use reads, in requests to this model."""
     used = {layer: settings.is_enabled(layer) for layer in LayerName}
-    layers_by_model = {
-        name: override.layers for name, override in settings.models.items() if override.layers is not None
-    }
-    if (allowed_layers := by_model.find(layers_by_model, model)) is not None:
+    if (allowed_layers := by_model.find(_layers_by_model(settings), model)) is not None:
         used = {layer: used[layer] and layer in allowed_layers for layer in used}
     source_settings = settings.scan.sources.by_source
     return frozenset(
         source for source, override in source_settings.items() if any(used[layer] for layer in override.layers)
     )
+
+
+def _layers_by_model(settings: Settings) -> dict[str, tuple[LayerName, ...]]:
+    return {name: override.layers for name, override in settings.models.items() if override.layers is not None}

@@ -21,11 +21,11 @@ _OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind"})
 _COLUMNS_OF = {
     "label": ("threats",),
     "key_id": ("key_id",),
-    "kind": ("failure", "segments", "door"),
+    "kind": ("failure", "segments", "door", "unscanned"),
     "outcome": ("failure", "unscanned"),
     "without": ("key_id", "model"),
     "rule": ("findings",),
-    "words": ("digest", "findings", "request", "text"),
+    "words": ("route", "digest", "findings", "request", "text"),
 }
 """The columns of each further criterion; every one has `id` and `at`."""
 _EQUAL = ("key_id", "model", "action", "layer_used", "recommended", "client")
@@ -52,7 +52,7 @@ class Filter:
     without: Literal["key", "model"] | None = None
     rule: str | None = None
     words: str | None = None
-    """The beginning of an id, a rule or a path, the name of a tool, or a part of the kept text."""
+    """The beginning of an id, a rule or a path (of the request, or in its body), a tool, or a part of the kept text."""
 
 
 class _JsonItems(GenericFunction[Any]):
@@ -122,7 +122,7 @@ def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[b
 def _is_scan(columns: Any) -> ColumnElement[bool]:
     """`rollups.is_scan` in SQL; never NULL."""
     tried = and_(columns.failure.is_not(None), columns.failure.not_in(NO_SCANS))
-    return or_(columns.segments > 0, columns.door == "answer", tried)
+    return or_(columns.segments > 0, columns.unscanned.is_not(None), columns.door == "answer", tried)
 
 
 def _mentions(columns: Any, words: str) -> ColumnElement[bool]:
@@ -131,6 +131,7 @@ def _mentions(columns: Any, words: str) -> ColumnElement[bool]:
     return or_(
         columns.id.startswith(words, autoescape=True),
         columns.digest == words,
+        func.lower(columns.route).startswith(words.lower(), autoescape=True),
         _has_item(columns.findings, or_(*begins.values())),
         and_(columns.request.is_not(None), _has_item(columns.request, listed)),
         columns.text.icontains(words, autoescape=True),

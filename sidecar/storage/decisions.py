@@ -56,6 +56,8 @@ class DecisionRow:
     client: str | None = None
     request: list[dict[str, Any]] | None = None
     """The texts of the request, without their content (`sidecar.decision_log.outline`)."""
+    threshold: float | None = None
+    """The score from which it blocks: that of the text whose score this is; None where no layer gave one."""
 
 
 _COLUMNS = tuple(field.name for field in fields(DecisionRow))

@@ -168,8 +168,12 @@ def _totals(rows: Iterable[Any]) -> _Totals:
 
 
 def is_scan(row: Any) -> bool:
-    """Whether texts were scanned, or should have been: no list of models, and no path that is not served."""
-    return row.segments > 0 or row.door == "answer" or (row.failure is not None and row.failure not in NO_SCANS)
+    """Whether texts were scanned, or should have been: no list of models, and no path that is not served.
+
+    A prompt that was forwarded unscanned counts, even if none of its texts was scanned.
+    """
+    has_content = row.segments > 0 or row.unscanned is not None or row.door == "answer"
+    return has_content or (row.failure is not None and row.failure not in NO_SCANS)
 
 
 def _names(row: Any) -> Iterator[tuple[Dimension, str]]:

@@ -135,6 +135,7 @@ decisions = Table(
     _text("reasoning", MAX_TEXT, nullable=True),
     _text("client", 64, nullable=True),
     Column("request", JSON(none_as_null=True), nullable=True),
+    Column("threshold", Float, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_flagged", *FLAGGED_COLUMNS, sqlite_where=text(FLAGGED), postgresql_where=text(FLAGGED)),
     Index("decisions_by_key", "key_id", "at"),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 from dashboard import FINDING, NOW, DashboardSite, log_row
 
-from sidecar.dashboard.decisions import LIVE_SECONDS, link_of, read_filter
+from sidecar.dashboard.decisions import LIVE_SECONDS, link_of, read_filter, reasons_to_allow
 from sidecar.dashboard.forms import Form
 from sidecar.errors import RequestError
-from sidecar.storage import Filter
+from sidecar.storage import ApiKey, Filter
 from sidecar.storage.decisions import WINDOW
 
 HOUR = timedelta(hours=1)
@@ -207,3 +208,42 @@ async def test_a_search_without_a_match_says_how_far_it_looked(site: DashboardSi
     assert "among the newest 10,000" in page.text
     link = next(link for link in page.reader.links if "before=" in link)
     assert "/decisions/dec_old" in (await site.vic.get(link)).reader.links
+
+
+KEY = ApiKey("k1111111", "team-d", "production", datetime.now(UTC), threshold=0.99, rules="INJ-1=off")
+
+
+@pytest.mark.parametrize(
+    ("row", "key", "reasons"),
+    [
+        ({"action": "block"}, KEY, []),
+        ({"risk_score": 0.9586, "threshold": 0.99}, None, ["the risk is below the threshold of 0.99"]),
+        ({"risk_score": 0.0, "threshold": 0.6, "findings": []}, KEY, []),
+        ({"action": "monitor", "threshold": 0.6}, None, ["monitor mode: it would have been refused otherwise"]),
+        (
+            {"risk_score": 0.0, "findings": [{**FINDING, "decides": False, "excepted": True}]},
+            None,
+            ["an exception covers INJ-1"],
+        ),
+        (
+            {"risk_score": 0.0, "findings": [{**FINDING, "decides": False}]},
+            KEY,
+            ["INJ-1 switched off for this key"],
+        ),
+    ],
+)
+def test_a_decision_says_why_it_was_let_through(row: dict[str, Any], key: ApiKey | None, reasons: list[str]) -> None:
+    """The threshold, the mode, an exception, or a rule that its key switches off."""
+    assert reasons_to_allow(log_row(**{"action": "allow", **row}), key) == reasons
+
+
+async def test_the_threshold_that_applied_is_on_the_page(site: DashboardSite) -> None:
+    """With its key, where it is that of the key; earlier rows have none."""
+    await site.store.keys.add(KEY, b"1" * 32)
+    values = {"action": "allow", "recommended": "allow", "risk_score": 0.9586, "threshold": 0.99}
+    await site.store.decisions.add([log_row(1, key_id=KEY.id, threats="", **values), log_row(2)])
+    page = await site.vic.get(f"/decisions/{log_row(1).id}")
+    assert (
+        "Blocks from 0.99, the threshold of this key Let through the risk is below the threshold of 0.99" in page.text
+    )
+    assert "Blocks from" not in (await site.vic.get(f"/decisions/{log_row(2).id}")).text

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import dashboard
 import pytest
 import yaml
 from dashboard import FINDING, DashboardSite, Visitor, log_row
@@ -20,7 +21,7 @@ from sidecar.policy import compiled
 from sidecar.runtime.app import Sidecar
 from sidecar.runtime.builder import open_scanner
 from sidecar.scan.engine import Caller
-from sidecar.storage import RuleException
+from sidecar.storage import RuleException, Store
 from sidecar.types import LayerName, ScanRequest, Segment
 
 MARKED = {**FINDING, "digest": "d1"}
@@ -237,3 +238,22 @@ async def test_a_text_that_was_excepted_on_the_dashboard_passes_every_layer(tmp_
             assert [(await status(one))[0] for one in (text, f"{text} Now.")] == [200, 400]
         finally:
             await ada.session.close()
+
+
+async def test_exceptions_of_the_settings_are_listed_read_only(tmp_path: Path) -> None:
+    """With rules, place, reason and day; one for every text is marked; a rule has its own."""
+    until = str(datetime.now(UTC).date())
+    terms = [
+        {"rules": ["INJ-1"], "text": "(?s).*", "reason": "a <b>lesson", "until": until},
+        {"rules": ["INJ-2", "semantic:*"], "tool": "glossary_*", "reason": "ours", "until": "2020-01-01"},
+    ]
+    store = await Store.open(f"sqlite:///{tmp_path}/exceptions.db")
+    async with dashboard.open_site(dashboard.settings(tmp_path, exceptions=terms), store) as site:
+        page = await site.ada.get("/exceptions")
+        assert f"exceptions.0 INJ-1 holds every text text (?s).* a <b>lesson {until}" in page.text
+        assert "exceptions.1 INJ-2 , semantic:* expired tool glossary_* ours 2020-01-01" in page.text
+        assert not any("revoke" in form.get("action", "") for form in page.reader.forms)
+        page = await site.vic.get("/exceptions?rule=INJ-2")
+        assert "exceptions.1" in page.text
+        assert "exceptions.0" not in page.text
+    await store.close()

@@ -98,3 +98,13 @@ def _many(count: int) -> Policy:
     rule = {"title": "x", "label": "jailbreak", "score": 0.5, "languages": ["en"], "match": ["x"], "no_match": ["y"]}
     rules = [{**rule, "id": f"INJ-{1000 + number}", "patterns": ["x"]} for number in range(count)]
     return Policy.model_validate({"rules": rules, "revision": "many"})
+
+
+async def test_a_rule_that_the_settings_change_says_so(tmp_path: Path) -> None:
+    """In the list and on its page; the others say nothing."""
+    store = await Store.open(f"sqlite:///{tmp_path}/rules.db")
+    changed = dashboard.settings(tmp_path, rules={"INJ-1": {"status": "off"}})
+    async with dashboard.open_site(changed, store) as site:
+        pages = [(await site.vic.get(path)).text for path in ("/policies", "/policies/INJ-1", "/policies/INJ-2")]
+    await store.close()
+    assert [page.count("off by the settings") for page in pages] == [1, 1, 0]

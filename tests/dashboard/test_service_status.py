@@ -39,6 +39,10 @@ def test_layers_and_upstreams_are_those_in_force() -> None:
     assert STATUS.upstreams == [("all models", "https://api.example.org/v1"), ("llama*", "http://127.0.0.1:11434/v1")]
 
 
+ECHO = {"upstream": {"url": "echo://"}}
+BOTH = dict.fromkeys((LayerName.RULES, LayerName.SEMANTIC), True)
+
+
 async def shown(tmp_path: Path, status: ServiceStatus) -> dict[str, str]:
     """The first page as an admin and as a viewer see it."""
     store = await Store.open(f"sqlite:///{tmp_path}/status.db")
@@ -79,8 +83,37 @@ async def test_the_first_page_begins_with_the_status(tmp_path: Path, broken: boo
     assert ("scan.treshold" in pages["ada"], "scan.treshold" in pages["vic"]) == (broken, False)
 
 
-async def test_an_ordinary_status_is_calm(site: DashboardSite) -> None:
-    """Enforced, with an echo for an upstream, nothing in red."""
+async def test_an_ordinary_status_is_calm(tmp_path: Path) -> None:
+    """Enforced, with an echo for an upstream, nothing in red, and nothing that lets more pass."""
+    page = (await shown(tmp_path, replace(STATUS, settings=Settings.model_validate(ECHO), layers=BOTH)))["vic"]
+    assert "Mode enforce attacks are refused Upstream echo:// Layers rules semantic llm judge: off" in page
+    assert "Overview ok" in page
+    assert "protection reduced" not in page
+    assert "More passes than by default" not in page
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}, "layers: all are off"),
+        ({"scan": {"threshold": 1}}, "scan.threshold: 1 blocks hardly anything"),
+        ({"scan": {"sources": {"user": {"layers": []}}}}, "scan.sources.user.layers: none is in use"),
+    ],
+)
+async def test_what_lets_more_pass_is_named_on_the_first_page(
+    tmp_path: Path, values: dict[str, object], words: str
+) -> None:
+    """In place of the sentence that attacks are refused."""
+    status = replace(STATUS, settings=Settings.model_validate({**ECHO, **values}), layers=BOTH)
+    page = (await shown(tmp_path, status))["vic"]
+    assert "Overview ok protection reduced" in page
+    assert words in page
+    assert "attacks are refused" not in page
+
+
+async def test_keys_that_let_more_pass_are_named_on_the_first_page(site: DashboardSite) -> None:
+    """By name, with a link to the keys."""
+    form = {"name": "team-b", "environment": "production", "mode": "monitor"}
+    await site.ada.post("/keys", form)
     page = await site.vic.get("/")
-    assert "Mode enforce attacks are refused Upstream echo:// Layers rules semantic: off llm judge: off" in page.text
-    assert "message bad" not in page.body
+    assert "(team-b): mode monitor forwards everything, attacks too" in page.text

@@ -34,6 +34,8 @@ HEALTHY: dict[str, str] = {
         f'sidecar_dependency_up{{{A},dependency="{name}"}}': "1x600 0 1x1400"
         for name in ("store", "redis", "judge", "upstream")
     },
+    f'sidecar_protection_reduced{{{A},reason="mode"}}': "0x2000",
+    f'sidecar_protection_reduced{{{A},reason="keys"}}': "0x600 1x3 0x1400",
     f"sidecar_log_queue{{{A}}}": "0x500 100 900 1500 200 0x1500",
     f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0x2000",
     f'sidecar_layer_failures_total{{{A},layer="llm_judge",cause="deadline"}}': "0+0.1x2000",
@@ -97,6 +99,12 @@ TROUBLES = (
         {f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0x10 1+1x200"},
         "20m",
         OF_PROXY | {"cause": "media"},
+    ),
+    Trouble(
+        "SidecarProtectionReduced",
+        {f'sidecar_protection_reduced{{{A},reason="mode"}}': "0x10 1x200"},
+        "17m",
+        OF_PROXY | {"reason": "mode"},
     ),
     # A wrong key: six calls an hour, all of them fail.
     Trouble(

@@ -11,6 +11,7 @@ from sidecar import config
 from sidecar.observability import watcher
 from sidecar.observability.metrics import DECISIONS, UNSCANNED
 from sidecar.observability.watcher import Alert, Watcher
+from sidecar.policy.reductions import Reduction
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +28,11 @@ class Process:
     def __init__(self, **settings: Any) -> None:
         self.problems: list[str] = []
         self.full = 0.0
+        self.reductions: list[Reduction] = []
         self.sent: list[Alert] = []
-        self.watcher = Watcher(config.Alerts(**settings), lambda: self.problems, self.fullness, self.sent.append)
+        self.watcher = Watcher(
+            config.Alerts(**settings), lambda: self.problems, self.fullness, lambda: self.reductions, self.sent.append
+        )
 
     async def fullness(self) -> float:
         """The used share of the log."""
@@ -109,3 +113,21 @@ async def test_only_the_chosen_events_are_sent(name: str) -> None:
     process.full = 1.0
     UNSCANNED.labels("all").inc()
     assert await process.names() == [(name, "firing")]
+
+
+async def test_reduced_protection_is_reported_with_what_reduces_it() -> None:
+    """Once, again when something is added to it, and its end."""
+    process = Process(pause="1s")
+    process.reductions = [Reduction("mode", "mode: monitor forwards everything, attacks too")]
+    assert await process.names() == [("protection_reduced", "firing")]
+    assert process.sent[0].summary == "mode: monitor forwards everything, attacks too"
+    assert process.sent[0].details == {"reasons": ["mode"]}
+    assert await process.names() == []
+    process.reductions += [Reduction("threshold", "scan.threshold: 1 blocks hardly anything")]
+    process.watcher._last.clear()  # the pause is over
+    assert await process.names() == [("protection_reduced", "firing")]
+    assert process.sent[0].details == {"reasons": ["mode", "threshold"]}
+    process.reductions = process.reductions[:1]
+    assert await process.names() == []
+    process.reductions = []
+    assert await process.names() == [("protection_reduced", "resolved")]

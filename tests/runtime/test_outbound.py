@@ -64,12 +64,13 @@ def test_decisions_and_alerts_reach_their_receivers_without_a_prompt(tmp_path: P
         body = {"model": "m", "messages": [{"role": "user", "content": text}]}
         for _ in range(4):
             httpx.post(f"{running.base}/v1/chat/completions", json=body)
-        wait_until(lambda: any(path == "/hook" for path, _ in got))
+        wait_until(lambda: any(path == "/hook" and "block_spike" in body for path, body in got))
         wait_until(lambda: sum(body.count("decision_made") for _, body in got) == 4)
         messages = [syslog.recv(4096).decode() for _ in range(4)]
         assert running.stop() == 0
-    hook = json.loads(next(body for path, body in got if path == "/hook"))
-    assert hook["alert"] == "block_spike"
+    hooks = [json.loads(body) for path, body in got if path == "/hook"]
+    assert [hook["alert"] for hook in hooks] == ["protection_reduced", "block_spike"]
+    assert hooks[0]["details"] == {"reasons": ["layers", "policies"]}
     events = [json.loads(line)["event"] for path, body in got if path != "/hook" for line in body.splitlines()]
     assert {event["action"] for event in events} == {"block"}
     assert all(event["matched"] for event in events)

@@ -461,8 +461,9 @@ async def test_a_key_decides_about_a_fallback() -> None:
 async def test_the_threshold_of_a_key_applies() -> None:
     """Stricter or looser than the general one, for this caller alone."""
     scanner = engine(Stage(rules(0.5)))
-    actions = [(await scanner.scan(REQUEST, Caller("k", threshold))).action for threshold in (None, 0.4, 0.5, 0.51)]
-    assert actions == [Action.ALLOW, Action.BLOCK, Action.BLOCK, Action.ALLOW]
+    verdicts = [await scanner.scan(REQUEST, Caller("k", threshold)) for threshold in (None, 0.4, 0.5, 0.51)]
+    assert [verdict.action for verdict in verdicts] == [Action.ALLOW, Action.BLOCK, Action.BLOCK, Action.ALLOW]
+    assert [verdict.threshold for verdict in verdicts] == [0.6, 0.4, 0.5, 0.51]
 
 
 async def test_a_settled_block_skips_the_layer_unless_thorough() -> None:

@@ -53,3 +53,27 @@ def test_sources_that_no_layer_reads_are_named() -> None:
 def test_a_disabled_layer_reads_nothing(layers: dict[str, Any], sources: set[Source]) -> None:
     """The settings of sources do not override it."""
     assert sources_read(Settings.model_validate({"layers": layers})) == sources
+
+
+ALL_OFF = {"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}
+EMPTY = {"scan": {"sources": {str(source): OFF for source in Source}}}
+
+
+@pytest.mark.parametrize(
+    ("values", "unscanned"),
+    [
+        (ALL_OFF, ()),
+        (EMPTY, ()),
+        ({**ALL_OFF, "models": {"other": {"layers": []}}}, ()),
+        ({**ALL_OFF, "models": {"m": {"layers": []}}}, ("user", "application", "model")),
+        ({"models": {"m": {"layers": []}}}, ("user", "application", "model")),
+        ({"scan": {"sources": {"user": OFF}}}, ("user",)),
+    ],
+)
+def test_a_request_that_no_layer_reads_is_left_to_the_failure_policy(
+    values: dict[str, Any], unscanned: tuple[str, ...]
+) -> None:
+    """All its texts go to the engine, which has no layer for them; only what was emptied by name is unscanned."""
+    scan_input = select(Settings.model_validate(values), extract(BODY, "/chat/completions", "openai"))
+    assert set(scan_input.unscanned) == set(unscanned)
+    assert bool(scan_input.request.segments) is (len(unscanned) < 3)

@@ -29,16 +29,19 @@ def rows() -> list[DecisionRow]:
         replace(PLAIN, id="dec_path", segments=0, action="block", failure="route_not_allowed", key_id="k1"),
         replace(PLAIN, id="dec_bad", segments=0, action="block", failure="malformed"),
         replace(PLAIN, id="dec_media", unscanned="media", recommended="block", action="monitor"),
+        replace(
+            PLAIN, id="dec_open", segments=0, unscanned="user", route="/v1/chat/completions", key_id="k1", model="m1"
+        ),
     ]
 
 
 @pytest.mark.parametrize(
     ("chosen", "ids"),
     [
-        ({"kind": "scan"}, "found text bad media"),
+        ({"kind": "scan"}, "found text bad media open"),
         ({"kind": "other"}, "list path"),
         ({"outcome": "failed"}, "path bad"),
-        ({"outcome": "unscanned"}, "media"),
+        ({"outcome": "unscanned"}, "media open"),
         ({"recommended": "block"}, "media"),
         ({"without": "key"}, "found text list bad media"),
         ({"without": "model"}, "found list path bad media"),
@@ -51,6 +54,8 @@ def rows() -> list[DecisionRow]:
         ({"words": "HARBOUR"}, "text"),
         ({"words": "100%"}, "text"),
         ({"words": "dec_l"}, "list"),
+        ({"words": "/V1/chat"}, "open"),
+        ({"words": "chat/completions"}, ""),
         ({"words": "rule"}, ""),
         ({"words": "'; DROP TABLE decisions; --\\"}, ""),
         ({"label": "jailbreak"}, "found"),

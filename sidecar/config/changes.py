@@ -1,0 +1,79 @@
+"""What differs between two settings, for the audit trail and the log: names, and values where they are no free text.
+
+Shown are numbers, switches, choices, layers, dates and file names. Of free text (addresses, messages, patterns, header
+values, which may hold secrets or a prompt) only that it changed is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from enum import Enum
+from pathlib import Path
+from typing import Literal, get_args, get_origin
+
+from pydantic import BaseModel
+
+from sidecar.config.settings import Settings
+from sidecar.util.units import Rate, format_rate
+
+MAX_LISTED = 20
+"""Changes that are named one by one."""
+_HIDDEN = "(not shown)"
+_ABSENT = (None, "none")
+_Leaf = tuple[object, str]
+
+
+def settings_changes(old: Settings, new: Settings) -> list[str]:
+    """A line for each changed setting, in the order of the sections: `mode enforce to monitor`."""
+    before, after = dict(_leaves(old)), dict(_leaves(new))
+    return [
+        _line(name, before.get(name, _ABSENT)[1], after.get(name, _ABSENT)[1])
+        for name in dict.fromkeys((*before, *after))
+        if before.get(name, _ABSENT)[0] != after.get(name, _ABSENT)[0]
+    ]
+
+
+def shortened(changes: list[str]) -> str:
+    """One line of them."""
+    more = len(changes) - MAX_LISTED
+    return ", ".join(changes[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _line(name: str, before: str, after: str) -> str:
+    return f"{name} changed" if _HIDDEN in {before, after} else f"{name} {before} to {after}"
+
+
+def _leaves(value: object, name: str = "", *, shown: bool = False) -> Iterator[tuple[str, _Leaf]]:
+    """Every single setting by its name: the value that is compared, and how it is shown."""
+    prefix = f"{name}." if name else ""
+    if isinstance(value, BaseModel):
+        for field, info in type(value).model_fields.items():
+            yield from _leaves(getattr(value, field), prefix + field, shown=_is_choice(info.annotation))
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _leaves(item, f"{prefix}{key}", shown=shown)
+    elif isinstance(value, tuple) and any(isinstance(item, BaseModel) for item in value):
+        for number, item in enumerate(value):
+            yield from _leaves(item, f"{prefix}{number}")
+    else:
+        yield name, (value, _shown(value, shown=shown))
+
+
+def _is_choice(annotation: object) -> bool:
+    """Whether only listed words are allowed, also in a tuple or a dict, or beside None."""
+    return get_origin(annotation) is Literal or any(_is_choice(part) for part in get_args(annotation))
+
+
+def _shown(value: object, *, shown: bool) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Rate):
+        return format_rate(value)
+    if isinstance(value, tuple):
+        items = [_shown(item, shown=shown) for item in value]
+        return _HIDDEN if _HIDDEN in items else f"[{', '.join(items)}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    is_plain = isinstance(value, int | float | date | Path | Enum) or shown
+    return f"{value:g}" if isinstance(value, float) else str(value) if is_plain else _HIDDEN

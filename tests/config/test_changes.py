@@ -1,0 +1,56 @@
+"""Twin of sidecar/config/changes.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sidecar.config import Settings
+from sidecar.config.changes import MAX_LISTED, settings_changes, shortened
+
+EXCEPTION = {"rules": ["INJ-100"], "until": "2026-12-31", "reason": "a secret lesson", "text": "secret .*"}
+
+
+@pytest.mark.parametrize(
+    ("values", "lines"),
+    [
+        ({}, []),
+        ({"mode": "monitor"}, ["mode enforce to monitor"]),
+        ({"scan": {"threshold": 1}}, ["scan.threshold 0.6 to 1"]),
+        ({"layers": {"semantic": {"enabled": False}}}, ["layers.semantic.enabled true to false"]),
+        (
+            {"scan": {"sources": {"user": {"layers": []}}}},
+            ["scan.sources.user.layers [rules, semantic, llm_judge] to []"],
+        ),
+        ({"rules": {"INJ-100": {"status": "off"}}}, ["rules.INJ-100.status none to off"]),
+        ({"models": {"m": {"threshold": 1}}}, ["models.m.threshold none to 1"]),
+        ({"policies": ["mine"]}, ["policies [] to [mine]"]),
+        ({"failure": {"all": "allow"}}, ["failure.all block to allow"]),
+        ({"limits": {"rate": "5/second"}}, ["limits.rate 600/minute to 5/second"]),
+        ({"upstream": {"url": "https://example.org/v1"}}, ["upstream.url changed"]),
+        ({"upstream": {"headers": {"add": {"x-team": "secret"}}}}, ["upstream.headers.add.x-team changed"]),
+        ({"answers": {"canary": "secret-canary"}}, ["answers.canary changed"]),
+        ({"alerts": {"url": "https://hooks.example/secret"}}, ["alerts.url changed"]),
+    ],
+)
+def test_a_change_is_named_with_its_values_unless_they_are_free_text(values: dict[str, Any], lines: list[str]) -> None:
+    """Both ways, and nothing for what is the same."""
+    changed = Settings.model_validate(values)
+    assert settings_changes(Settings(), changed) == lines
+    assert len(settings_changes(changed, Settings())) == len(lines)
+    assert settings_changes(changed, changed) == []
+
+
+def test_of_an_exception_neither_pattern_nor_reason_is_shown() -> None:
+    """Its day is."""
+    lines = settings_changes(Settings(), Settings.model_validate({"exceptions": [EXCEPTION]}))
+    assert "exceptions.0.until none to 2026-12-31" in lines
+    assert "exceptions.0.text changed" in lines
+    assert not any("secret" in line for line in lines)
+
+
+def test_many_changes_are_one_short_line() -> None:
+    """The first ones, and the number of the others."""
+    assert shortened(["a", "b"]) == "a, b"
+    assert shortened(["a"] * (MAX_LISTED + 3)).endswith("a and 3 more")
