@@ -94,7 +94,6 @@ def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _findings(document: dict[str, Any], selector: str | None) -> Report:
     from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
-    from sidecar.kubernetes.pod import GRACE  # noqa: PLC0415
     from sidecar.kubernetes.templates import path_of, pod_elsewhere, pods  # noqa: PLC0415
 
     # In a PodList the entries may lack their kind.
@@ -105,10 +104,8 @@ def _findings(document: dict[str, Any], selector: str | None) -> Report:
     metadata = typed.get("metadata") or {}
     name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"
     place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
-    # Knative sets the grace period itself.
-    defaults = {"terminationGracePeriodSeconds": GRACE}
-    entries = [{**pod.holder, "spec": {**(defaults if pod.knative else {}), **pod.spec}} for pod in pods(typed, path)]
-    return [(place, inspect(pod)) for pod in entries if _is_selected(pod, selector)]
+    entries = [({**pod.holder, "spec": pod.spec}, pod.knative) for pod in pods(typed, path)]
+    return [(place, inspect(pod, knative=knative)) for pod, knative in entries if _is_selected(pod, selector)]
 
 
 def _is_selected(pod: dict[str, Any], selector: str | None) -> bool:

@@ -25,10 +25,12 @@ _UNPROTECTED = (
 )
 
 
-def inspect(pod: Object) -> list[Finding]:
-    """The findings on one pod, its sidecar first."""
+def inspect(pod: Object, *, knative: bool = False) -> list[Finding]:
+    """The findings on one pod, its sidecar first. `knative`: it is the template of one of Knative's objects."""
     spec: Object = pod.get("spec") or {}
     sidecar = sidecar_of(spec)
+    if knative and (sidecar or _asks((pod.get("metadata") or {}).get("labels") or {})):
+        return [_of_knative(sidecar)]
     if sidecar is None:
         return _without_sidecar(pod.get("metadata") or {}, spec)
     redirected = bool(options_of(spec).get("redirect"))
@@ -39,6 +41,16 @@ def inspect(pod: Object) -> list[Finding]:
         *_settings(sidecar),
         *bypass.beside_sidecar(spec, ports_of(sidecar)[0], redirected=redirected),
     ]
+
+
+def _asks(labels: Object) -> bool:
+    return str(labels.get(INJECT)).lower() == "true"
+
+
+def _of_knative(sidecar: Object | None) -> Finding:
+    if sidecar is None:
+        return Finding("skipped", "the webhook puts the sidecar into the pods that Knative makes: examine these")
+    return Finding("error", "Knative refuses a sidecar in its objects; the webhook puts it into its pods")
 
 
 def _without_sidecar(metadata: Object, spec: Object) -> list[Finding]:

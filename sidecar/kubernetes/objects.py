@@ -18,6 +18,8 @@ from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_e
 from sidecar.kubernetes.upgrade import upgrade
 
 INJECTED = "injected"
+_KNATIVE = "Knative refuses native sidecars in its objects (restartPolicy and probes of an init container)"
+_BY_WEBHOOK = "the webhook puts the sidecar into the pods that Knative makes of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,8 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     earlier = annotations.get(STATUS) == INJECTED
     if has_sidecar(pod.spec) and not earlier:
         return _Change("skipped", "its container prompt-sidecar was made by hand")
+    if pod.knative:
+        return _of_knative(labels)
     kept = {name: value for name, value in options_of(pod.spec).items() if earlier and name in request.kept}
     options = with_annotations(replace(request.options, **kept), annotations)
     is_named = request.is_upstream_named or "upstream" in kept or names_upstream(annotations)
@@ -152,12 +156,20 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     return _Change(INJECTED, _summary(options), (*notes, *resets, *tips))
 
 
+def _of_knative(labels: Object) -> _Change:
+    """Only the webhook can inject: it sees pods, and is asked by a label. Raises `InjectError` without that."""
+    if str(labels.get(INJECT)).lower() == "true":
+        return _Change("skipped", _BY_WEBHOOK)
+    problem = f'{_KNATIVE}; label its template {INJECT}: "true", and {_BY_WEBHOOK}'
+    raise InjectError("the sidecar cannot be injected", [problem])
+
+
 def _ports(pod: Pod, first: int | None, *, keep: bool) -> tuple[int, int]:
     """The sidecar's ports: the given ones, those that it had, if no application took one since, or free ones."""
-    before, sidecar = pod.taken_ports, sidecar_of(pod.spec)
-    if first is None and keep and sidecar and not set(ports_of(sidecar)) & {*before, *used_ports(pod.spec)}:
+    sidecar = sidecar_of(pod.spec)
+    if first is None and keep and sidecar and not set(ports_of(sidecar)) & {*used_ports(pod.spec)}:
         return ports_of(sidecar)
-    return free_ports(pod.spec, before, first)
+    return free_ports(pod.spec, first)
 
 
 def _mark(pod: Pod, replaced: base_urls.Entries) -> None:

@@ -125,6 +125,16 @@ def test_a_setting_that_opens_the_sidecar_is_said(variable: str, value: str, wor
     assert bool(texts(one)) == bool(words)
 
 
+def test_the_template_of_a_knative_object_is_left_to_the_webhook() -> None:
+    """If its label asks for it; without the label nothing protects its pods."""
+    template = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": {"containers": [APP]}}
+    assert [finding.level for finding in inspect(template, knative=True)] == ["skipped"]
+    assert levels(template) == {"error"}
+    assert [finding.level for finding in inspect({"spec": {"containers": [APP]}}, knative=True)] == ["error"]
+    (refused,) = inspect(pod(**RUNNING), knative=True)
+    assert (refused.level, "Knative refuses a sidecar" in refused.text) == ("error", True)
+
+
 def test_a_short_grace_period_is_said() -> None:
     """The application's own, kept or set by hand, may be less than the drain needs."""
     one = pod(**RUNNING)
