@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.kubernetes.bypass import BASE, OTHER_BASES
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.spec import Spec, applications, items, leads_to, value_of
+from sidecar.kubernetes.spec import BASE, OTHER_BASES, Spec, applications, items, leads_to, value_of
 
 _SDK_KEY = "OPENAI_API_KEY"
 _NEEDED = "OpenAI's SDKs do not start without one; any value will do, the sidecar sends its own"

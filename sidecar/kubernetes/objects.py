@@ -13,7 +13,7 @@ from sidecar.kubernetes.advice import advice
 from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
 from sidecar.kubernetes.pod import REDIRECTING_USER, USER, free_ports, has_sidecar, with_sidecar
-from sidecar.kubernetes.spec import ports_of, sidecar_of, used_ports
+from sidecar.kubernetes.spec import BASE, ports_of, sidecar_of, used_ports
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
 from sidecar.kubernetes.upgrade import upgrade
 
@@ -217,7 +217,7 @@ def _uninject_pod(pod: Pod) -> str | None:
 def _remains(pod: Pod, restored: Collection[str]) -> Iterator[str]:
     yield "its sidecar is gone"
     if restored:
-        yield f"{base_urls.BASE} of {', '.join(restored)} is again what it was"
+        yield f"{BASE} of {', '.join(restored)} is again what it was"
     if "terminationGracePeriodSeconds" in pod.spec and not pod.knative:
         yield f"terminationGracePeriodSeconds: {pod.spec['terminationGracePeriodSeconds']} stays"
 

@@ -41,6 +41,21 @@ def test_variables_of_other_clients_are_looked_at(variables: dict[str, str | Non
     assert bool(found) == bool(words)
 
 
+def test_an_init_container_that_goes_past_the_sidecar_is_said() -> None:
+    """By its own base URL, and by the sidecar's where that does not run yet."""
+    led, other = ({"name": "OPENAI_BASE_URL", "value": value} for value in ("http://127.0.0.1:8080/v1", "https://x/v1"))
+    sidecar, app_led = {"name": "prompt-sidecar"}, {"name": "a", "env": [led]}
+    prep = {"name": "prep", "env": [other]}
+    past = {"containers": [app_led], "initContainers": [sidecar, prep]}
+    assert "error prep: OPENAI_BASE_URL is https://x/v1" in said(list(beside_sidecar(past, 8080, redirected=False)))
+    early = {"containers": [app_led], "initContainers": [{**prep, "env": [led]}, sidecar]}
+    assert "error prep: OPENAI_BASE_URL leads to the sidecar, which starts after it" in said(
+        list(beside_sidecar(early, 8080, redirected=False))
+    )
+    follows = {"containers": [app_led], "initContainers": [sidecar, {**prep, "env": [led]}]}
+    assert said(list(beside_sidecar(follows, 8080, redirected=False))) == ""
+
+
 def test_sources_that_are_not_read_are_named() -> None:
     """A ConfigMap or a Secret may hold another base URL, or a key."""
     spec = app(OPENAI_BASE_URL="http://127.0.0.1:8080/v1")
