@@ -76,8 +76,10 @@ def _ask_kubectl(namespace: str, selector: str | None) -> str:
 
 
 def _examine(text: str, selector: str | None) -> Report:
+    from sidecar.kubernetes.manifests import load_all  # noqa: PLC0415 - a server does without
+
     try:
-        documents = yaml.load_all(text)
+        documents = load_all(text)
     except (yaml.YamlError, *YAML_ERRORS) as error:
         raise ConfigError("the pods cannot be read", [yaml.describe(error)]) from None
     listed = [item for document in documents if isinstance(document, dict) for item in _items(document)]
@@ -102,7 +104,8 @@ def _findings(document: dict[str, Any], selector: str | None) -> Report:
     if path is None or pod_elsewhere(typed):
         return []
     metadata = typed.get("metadata") or {}
-    name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"
+    names = (metadata.get("name"), metadata.get("generateName"), "without a name")
+    name = f"{typed['kind']}/{next(one for one in names if one is not None)}"
     place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
     entries = [({**pod.holder, "spec": pod.spec}, pod.knative) for pod in pods(typed, path)]
     return [(place, inspect(pod, knative=knative)) for pod, knative in entries if _is_selected(pod, selector)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.spec import BASE, OTHER_BASES, Spec, applications, items, leads_to, value_of
+from sidecar.kubernetes.spec import BASE, OTHER_BASES, Spec, applications, base_url_arguments, items, leads_to, value_of
 
 _SDK_KEY = "OPENAI_API_KEY"
 _NEEDED = "OpenAI's SDKs do not start without one; any value will do, the sidecar sends its own"
@@ -19,6 +19,9 @@ def advice(spec: Spec, options: Options, user: int) -> Iterator[str]:
             if entry.get("name") in OTHER_BASES and not leads_to(entry.get("value"), _ports(app)):
                 value = entry.get("value", "a value from elsewhere")
                 yield f"{name}: {entry['name']} stays {value}; prompts sent there bypass the sidecar"
+        for option, value in base_url_arguments(app) if options.app_env else []:
+            if not leads_to(value, _ports(app)):
+                yield f"{name}: {option} {value} stays; prompts sent there bypass the sidecar"
         if _needs_key(app, options):
             yield f"{name}: has no {_SDK_KEY}; {_NEEDED}"
     if spec.get("shareProcessNamespace") and _shares_user(spec, user):

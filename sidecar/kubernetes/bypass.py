@@ -17,6 +17,7 @@ from sidecar.kubernetes.spec import (
     OTHER_BASES,
     applications,
     base_url,
+    base_url_arguments,
     early,
     items,
     leads_to,
@@ -68,10 +69,19 @@ def _ways_past(
             level = "warning" if redirected and str(value).startswith("http://") else "error"
             shown = value or "a value from elsewhere (valueFrom)"
             yield Finding(level, f"{_name(app)}: {name} is {shown}: prompts sent there bypass the sidecar")
+    yield from _arguments(app, ports, redirected=redirected)
     yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in keys if _has_key(app, key))
     if sources := [_source(entry) for entry in items(app, "envFrom")]:
         words = "variables are not seen from here, and may hold a key or another base URL"
         yield Finding("warning", f"{_name(app)}: envFrom {', '.join(sources)}: its {words}")
+
+
+def _arguments(app: Object, ports: Collection[int], *, redirected: bool) -> Iterator[Finding]:
+    """Base URLs on the command line, which a client prefers to its variable."""
+    for option, value in base_url_arguments(app):
+        if value != value_of(app, BASE) and not leads_to(value, ports):
+            level = "warning" if redirected and value.startswith("http://") else "error"
+            yield Finding(level, f"{_name(app)}: {option} is {value}: prompts sent there bypass the sidecar")
 
 
 def of_gateway(labels: Object, spec: Object) -> list[Finding]:

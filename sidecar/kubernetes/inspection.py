@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
+import re2
+
 from sidecar.kubernetes import bypass
 from sidecar.kubernetes.bypass import Finding
 from sidecar.kubernetes.earlier import options_of
@@ -18,6 +20,7 @@ from sidecar.kubernetes.pod import GRACE
 from sidecar.kubernetes.spec import NAME, OURS, containers, items, ports_of, sidecar_of, value_of
 from sidecar.kubernetes.templates import Object
 
+_SERVE = re2.compile(r"(^|[\s/])sidecar\s+serve\b")
 _FAILURE = "SIDECAR__FAILURE"
 _OFF = {"SIDECAR__LAYERS__RULES__ENABLED": "rules", "SIDECAR__LAYERS__SEMANTIC__ENABLED": "semantic"}
 _UNPROTECTED = (
@@ -33,9 +36,11 @@ def inspect(pod: Object, *, knative: bool = False) -> list[Finding]:
         return [_of_knative(sidecar)]
     if sidecar is None:
         return _without_sidecar(pod.get("metadata") or {}, spec)
+    if other := _other_program(sidecar):
+        return [Finding("error", f"its container {NAME} runs {other}, not `sidecar serve`: nothing scans its prompts")]
     redirected = bool(options_of(spec).get("redirect"))
     return [
-        *_state(pod),
+        *_state(pod, sidecar),
         *_place(spec, sidecar),
         *_upstream(spec, sidecar),
         *_settings(sidecar),
@@ -62,12 +67,21 @@ def _without_sidecar(metadata: Object, spec: Object) -> list[Finding]:
     return bypass.of_gateway(labels, spec) or [Finding("error", _UNPROTECTED)]
 
 
-def _state(pod: Object) -> Iterator[Finding]:
+def _other_program(sidecar: Object) -> str | None:
+    """What a container of the sidecar's name runs, if it is not `sidecar serve`, the program of its image."""
+    command, args = sidecar.get("command") or [], sidecar.get("args") or []
+    words = " ".join(str(word) for word in (*command, *args))
+    is_serve = _SERVE.search(words) if command else args[:1] in ([], ["serve"])
+    return None if is_serve else words[:200]
+
+
+def _state(pod: Object, sidecar: Object) -> Iterator[Finding]:
     status: Object = pod.get("status") or {}
     statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
     found = next((one for one in statuses if one.get("name") == NAME), None)
     if found is None:
-        yield Finding("ok", "has a sidecar; its state is not known (a manifest, or not scheduled yet)")
+        words = f"has a sidecar of the image {sidecar.get('image')}; its state is not known"
+        yield Finding("ok", f"{words} (a manifest, or not scheduled yet)")
         return
     state: dict[str, Any] = found.get("state") or {}
     waiting = (state.get("waiting") or state.get("terminated") or {}).get("reason")

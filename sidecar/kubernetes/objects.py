@@ -16,6 +16,7 @@ from sidecar.kubernetes.pod import REDIRECTING_USER, USER, free_ports, has_sidec
 from sidecar.kubernetes.spec import BASE, ports_of, sidecar_of, used_ports
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
 from sidecar.kubernetes.upgrade import upgrade
+from sidecar.util import json
 
 INJECTED = "injected"
 _KNATIVE = "Knative refuses native sidecars in its objects (restartPolicy and probes of an init container)"
@@ -97,6 +98,8 @@ def _result(document: object, change: Callable[[Object], tuple[Object, _Change]]
     if not isinstance(document, dict):
         return Result("a document", "skipped", "it is no object", document)
     name = f"{document.get('kind')}/{_name(document)}"
+    if problem := _name_problem(document):
+        return Result(name, "failed", problem, None)
     if path_of(document, paths) is None:
         hidden = hidden_pod(document)
         way = f"; --path {document.get('kind')}={hidden} injects it" if hidden else ""
@@ -231,5 +234,14 @@ def _object(value: Object, name: str) -> Object:
 
 def _name(document: Object) -> str:
     metadata = document.get("metadata")
-    name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
-    return str(name or "without a name")[:80]
+    names = [metadata.get(key) for key in ("name", "generateName")] if isinstance(metadata, dict) else []
+    return str(next((name for name in names if name is not None and name != ""), "without a name"))[:80]
+
+
+def _name_problem(document: Object) -> str | None:
+    """As no string `n`, `on` or `12` are read by kubectl, too; then the API server refuses the object."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name is None or isinstance(name, str):
+        return None
+    return f"its name is read as {json.dumps(name).decode()[:80]}, by kubectl too: write it in quotes"

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import re2
+
 from sidecar.errors import InjectError
 
 NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
@@ -34,6 +36,7 @@ KEYS = (
     "MISTRAL_API_KEY",
 )
 """Variables of a provider's key that an application beside the sidecar should not have."""
+_BASE_URL_OPTION = re2.compile(r"(--[A-Za-z0-9_-]*(?:base[-_]url|api[-_]base))[= ]+[\"']?([^\s\"';]+)")
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 Spec = dict[str, Any]
 
@@ -91,6 +94,12 @@ def ports_of(sidecar: Spec) -> tuple[int, int]:
 def base_url(port: int) -> str:
     """Where an application in the pod reaches the sidecar."""
     return f"http://127.0.0.1:{port}/v1"
+
+
+def base_url_arguments(item: Spec) -> list[tuple[str, str]]:
+    """Options of the container's command line that name a base URL, each with its value; a shell's words included."""
+    words = " ".join(str(word) for name in ("command", "args") for word in item.get(name) or [])
+    return [(found[1], found[2]) for found in _BASE_URL_OPTION.finditer(words)]
 
 
 def leads_to(value: object, ports: Collection[int]) -> bool:

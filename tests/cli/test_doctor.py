@@ -48,6 +48,12 @@ def test_manifests_are_examined_by_the_pods_in_them(tmp_path: Path) -> None:
     assert (done.returncode, "CronJob/x" in done.stdout) == (0, True), done.stderr
 
 
+def test_manifests_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    """`n` is false there, and so is a name: it is shown as it is read, and no pod is without a name for it."""
+    (tmp_path / "m.yaml").write_text("{kind: Pod, metadata: {name: n}, spec: {containers: [{name: a}]}}", "utf-8")
+    assert "Pod/False" in doctor(str(tmp_path / "m.yaml")).stdout
+
+
 def kubectl(folder: Path, script: str) -> str:
     """A PATH with a kubectl that runs this script."""
     (folder / "kubectl").write_text(f"#!/bin/sh\n{script}\n", "utf-8")

@@ -30,6 +30,10 @@ KEY = {"name": "OPENAI_API_KEY", "value": "unused"}
         ({"env": [KEY]}, ""),
         ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "https://x"}]}, "ANTHROPIC_BASE_URL stays https://x"),
         ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "http://127.0.0.1:8080"}]}, ""),
+        (
+            {"env": [KEY], "args": ["--base-url", "https://x"]},
+            "a: --base-url https://x stays; prompts sent there bypass",
+        ),
     ],
 )
 def test_what_an_application_still_needs_is_said(app: dict[str, Any], words: str) -> None:

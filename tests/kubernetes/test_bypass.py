@@ -56,6 +56,25 @@ def test_an_init_container_that_goes_past_the_sidecar_is_said() -> None:
     assert said(list(beside_sidecar(follows, 8080, redirected=False))) == ""
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"args": ["--base-url", "https://api.x/v1"]}, "error a: --base-url is https://api.x/v1"),
+        ({"args": ["--openai_base_url=https://api.x/v1"]}, "--openai_base_url is https://api.x/v1"),
+        ({"command": ["sh", "-c", "run --api-base 'https://api.x/v1'; true"]}, "--api-base is https://api.x/v1:"),
+        ({"args": ["--base-url", "http://127.0.0.1:8080/v1"]}, ""),
+        ({"args": ["--base-urls", "https://api.x/v1", "--verbose"]}, ""),
+    ],
+)
+def test_a_base_url_on_the_command_line_is_seen(fields: dict[str, Any], words: str) -> None:
+    """Clients prefer it to the variable."""
+    spec = app(OPENAI_BASE_URL="http://127.0.0.1:8080/v1")
+    spec["containers"][0] |= fields
+    found = said(list(beside_sidecar(spec, 8080, redirected=False)))
+    assert words in found
+    assert bool(found) == bool(words)
+
+
 def test_sources_that_are_not_read_are_named() -> None:
     """A ConfigMap or a Secret may hold another base URL, or a key."""
     spec = app(OPENAI_BASE_URL="http://127.0.0.1:8080/v1")

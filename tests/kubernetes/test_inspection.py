@@ -62,6 +62,29 @@ def test_what_leaves_a_pod_unprotected_is_said(one: dict[str, Any], words: str) 
     assert bool(texts(one)) == bool(words)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"command": ["nc"], "args": ["-lk", "8080"]}, "runs nc -lk 8080, not `sidecar serve`"),
+        ({"command": [], "args": ["sleep", "1d"]}, "runs sleep 1d"),
+        ({"command": ["/usr/bin/sidecar"], "args": ["serve"]}, ""),
+        ({"command": ["python", "-m", "sidecar", "serve", "--no-first-key"], "args": []}, ""),
+        ({"command": ["sh", "-c", "exec sidecar serve"], "args": []}, ""),
+    ],
+)
+def test_a_container_of_its_name_that_runs_something_else_is_no_sidecar(fields: dict[str, Any], words: str) -> None:
+    """The name alone protects nobody."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0] |= fields
+    assert words in texts(one)
+    assert bool(texts(one)) == bool(words)
+
+
+def test_the_image_of_a_manifest_is_shown() -> None:
+    """Whether it is the sidecar's own cannot be seen from here."""
+    assert "has a sidecar of the image prompt-sidecar:0.1.0;" in inspect(pod())[0].text
+
+
 def test_a_sidecar_that_a_redirection_feeds_needs_no_base_url() -> None:
     """The application cannot go past it."""
     assert texts(pod(Options(upstream="http://vllm:8000", redirect=True), **RUNNING)) == ""
