@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.spec import BASE, OTHER_BASES, Spec, applications, base_url_arguments, items, leads_to, value_of
+from sidecar.kubernetes.sidecar_settings import settings_of
+from sidecar.kubernetes.spec import (
+    BASE,
+    OTHER_BASES,
+    Spec,
+    applications,
+    base_url_arguments,
+    items,
+    leads_to,
+    sidecar_of,
+    value_of,
+)
 
 _SDK_KEY = "OPENAI_API_KEY"
 _NEEDED = "OpenAI's SDKs do not start without one; any value will do, the sidecar sends its own"
@@ -26,8 +37,8 @@ def advice(spec: Spec, options: Options, user: int) -> Iterator[str]:
             yield f"{name}: has no {_SDK_KEY}; {_NEEDED}"
     if spec.get("shareProcessNamespace") and _shares_user(spec, user):
         yield f"shareProcessNamespace: an application runs as user {user} like the sidecar, and can read its memory"
-    if dict(options.settings).get("mode") == "monitor":
-        yield "mode: monitor: everything is forwarded, and the log says what would have been refused"
+    if sidecar := sidecar_of(spec):
+        yield from (reduction.text for reduction in settings_of(spec, sidecar, {}).reductions)
 
 
 def _ports(app: Spec) -> set[int]:

@@ -72,6 +72,40 @@ def test_a_namespace_is_asked_of_kubectl(tmp_path: Path) -> None:
     assert (failed.returncode, "no cluster" in failed.stderr) == (2, True)
 
 
+SETTINGS = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "shop", "namespace": "a"},
+    "data": {"config.yaml": "mode: monitor"},
+}
+MONITOR = "mode: monitor forwards everything"
+
+
+@pytest.mark.parametrize(("namespace", "is_seen"), [(None, True), ("a", True), ("b", False)])
+def test_settings_in_a_config_map_of_the_file_are_read(tmp_path: Path, namespace: str | None, is_seen: bool) -> None:
+    """That of the pod's namespace; otherwise the finding names it as not seen."""
+    one = {
+        "kind": "Pod",
+        "metadata": {"name": "x", "namespace": namespace},
+        **pod(Options(config_map="shop"), **RUNNING),
+    }
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([SETTINGS, one]), "utf-8")
+    shown = " ".join(doctor(str(tmp_path / "m.yaml")).stdout.split())
+    assert (MONITOR in shown, "ConfigMap shop, which is not in the input" in shown) == (is_seen, not is_seen)
+
+
+def test_settings_in_a_config_map_of_the_namespace_are_read(tmp_path: Path) -> None:
+    """By a second question, which may be forbidden."""
+    (tmp_path / "pods.json").write_text(listed(pod(Options(config_map="shop"), **RUNNING)), "utf-8")
+    (tmp_path / "maps.json").write_text(json.dumps(SETTINGS), "utf-8")
+    script = f'echo "$@" >> {tmp_path}/asked; cat {tmp_path}/$(test $2 = pods && echo pods || echo maps).json'
+    shown = " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
+    assert MONITOR in shown
+    asked = (tmp_path / "asked").read_text("utf-8").splitlines()
+    assert asked[1] == "get configmaps shop --ignore-not-found --namespace=a --output=json"
+    script = f"test $2 = pods || exit 1; cat {tmp_path}/pods.json"
+    assert "ConfigMap shop, which is not" in " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "stdin", "words"),
     [

@@ -57,3 +57,11 @@ def test_a_shared_user_in_a_shared_process_namespace_is_said() -> None:
 def test_monitoring_alone_is_said() -> None:
     """Nobody should take it for protection."""
     assert "mode: monitor" in told({"env": [KEY]}, Options(settings=(("mode", "monitor"),)))
+
+
+@pytest.mark.parametrize(
+    "setting", [("scan.threshold", "1"), ("scan.sources.user.layers", "[]"), ("failure.all", "allow")]
+)
+def test_a_setting_that_lets_more_pass_is_said(setting: tuple[str, str]) -> None:
+    """As `sidecar check` and `doctor` say it; the webhook's response has it as a warning."""
+    assert setting[0] in told({"env": [KEY]}, Options(settings=(setting,)))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.kubernetes.inspection import inspect
+from sidecar.kubernetes.inspection import config_maps_of, inspect
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import with_sidecar
 
@@ -133,11 +133,23 @@ def test_the_webhook_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("SIDECAR__FAILURE__ALL", "allow", "failure.all is allow"),
-        ("SIDECAR__FAILURE__RULES", "skip", "failure.rules is skip"),
-        ("SIDECAR__FAILURE", "{overload: allow}", "failure is {overload: allow}"),
+        ("SIDECAR__FAILURE__ALL", "allow", "failure.all: allow"),
+        ("SIDECAR__FAILURE__RULES", "skip", "failure.rules: skip"),
+        ("SIDECAR__FAILURE", "{overload: allow}", "failure.overload: allow"),
         ("SIDECAR__FAILURE__ALL", "block", ""),
-        ("SIDECAR__LAYERS__RULES__ENABLED", "false", "the layer rules is off"),
+        ("SIDECAR__LAYERS__RULES__ENABLED", "false", "layers.rules.enabled: false"),
+        ("SIDECAR__SCAN__THRESHOLD", "1", "scan.threshold: 1"),
+        ("SIDECAR__SCAN__SOURCES__USER__THRESHOLD", "1", "scan.sources.user.threshold: 1"),
+        ("SIDECAR__SCAN__SOURCES__UNTRUSTED__LAYERS", "[]", "scan.sources.untrusted.layers"),
+        ("SIDECAR__MODELS", '{"*": {threshold: 1}}', "models.*.threshold: 1"),
+        ("SIDECAR__RULES", "{INJ-100: {status: off}}", "rules: 1 (INJ-100) switched off"),
+        (
+            "SIDECAR__EXCEPTIONS",
+            "[{rules: [INJ-100], until: 2099-01-01, reason: a, text: '(?s).*'}]",
+            "exceptions.0: holds",
+        ),
+        ("SIDECAR__INLINE__FILES", "allow", "inline.files: allow"),
+        ("SIDECAR__POLICIES", "[/etc/prompt-sidecar/policies]", "policies: without `shipped`"),
     ],
 )
 def test_a_setting_that_opens_the_sidecar_is_said(variable: str, value: str, words: str) -> None:
@@ -163,6 +175,29 @@ def test_a_short_grace_period_is_said() -> None:
     one = pod(**RUNNING)
     one["spec"]["terminationGracePeriodSeconds"] = 30
     assert "terminationGracePeriodSeconds is 30" in texts(one)
+
+
+def test_settings_that_do_not_start_are_an_error() -> None:
+    """The pod would wait for its sidecar forever; with a part unseen they may be complete."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0]["env"].append({"name": "SIDECAR__MODE", "value": "observe"})
+    assert "so it does not start: mode: must be" in texts(one)
+    assert levels(one) == {"ok", "error"}
+    one["spec"]["initContainers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
+    assert levels(one) == {"ok", "warning"}
+
+
+def test_a_file_of_settings_in_a_given_config_map_is_examined() -> None:
+    """Its mode, and its upstream."""
+    one = pod(Options(config_map="shop", upstream="https://x"), **RUNNING)
+    env = one["spec"]["initContainers"][0]["env"]
+    env[:] = [entry for entry in env if entry["name"] != "SIDECAR__UPSTREAM__URL"]
+    text = "mode: monitor\nupstream: {url: https://llm.corp}\n"
+    found = [finding.text for finding in inspect(one, {"shop": {"data": {"config.yaml": text}}})]
+    assert "mode: monitor forwards everything, attacks too" in found
+    assert "forwards to https://llm.corp" in found
+    assert "its upstream is among the settings that are not seen" in " ".join(finding.text for finding in inspect(one))
+    assert config_maps_of(one) == {"shop"}
 
 
 def test_settings_elsewhere_are_said() -> None:
