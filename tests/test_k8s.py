@@ -315,6 +315,30 @@ def test_an_application_keeps_its_longer_grace_period(tmp_path: Path) -> None:
     assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 300
 
 
+def test_a_component_that_a_comment_of_the_base_names_changes_the_pods_sidecar() -> None:
+    """One for the gateway alone would be added without an effect: only native sidecars are in pods."""
+    named = {
+        name
+        for path in (K8S / "base").glob("*.yaml")
+        for name in re.findall(r"components/([\w-]+)", path.read_text("utf-8"))
+    }
+    assert "upstream-key" in named
+    for name in named:
+        assert "initContainers" in (K8S / "components" / name / "kustomization.yaml").read_text("utf-8"), name
+
+
+def test_the_guide_says_what_the_webhook_needs_first() -> None:
+    """Its image, and the Secret of its arguments in each namespace whose pods it changes."""
+    guide = (
+        (K8S.parent / "docs" / "kubernetes.md").read_text("utf-8").partition("### The webhook")[2].partition("### ")[0]
+    )
+    webhook = next(one for one in built("injector") if one["kind"] == "Deployment")
+    args = webhook["spec"]["template"]["spec"]["containers"][0]["args"]
+    secret = args[args.index("--secret") + 1]
+    assert f"create secret generic {secret} --from-file=upstream-key" in guide
+    assert guide.index("Set the image in") < guide.index("every namespace") < guide.index("kubectl apply -k")
+
+
 def test_the_certificate_is_the_one_that_the_webhook_and_its_configuration_name() -> None:
     """Its Secret is mounted, its name is in the annotation, and its host is the Service's."""
     objects = built("injector")
