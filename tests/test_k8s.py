@@ -19,6 +19,7 @@ from kubernetes.test_objects import KINDS, workload
 
 from sidecar import config, policy
 from sidecar.cli.redirect import port_of
+from sidecar.kubernetes.inspection import inspect
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import GRACE, REDIRECTING_USER, USER, container
@@ -296,6 +297,17 @@ def test_rules_and_settings_of_ones_own_reach_the_sidecar_and_the_gateway(overla
     mounted = {mount["mountPath"] for mount in sidecar["volumeMounts"]}
     assert {"/etc/prompt-sidecar/config", "/etc/prompt-sidecar/policies"} <= mounted
     assert config.load(K8S / "components" / "settings" / "config.yaml", {}).mode == "monitor"
+
+
+@pytest.mark.parametrize("overlay", ["pod", "gateway"])
+def test_doctor_sees_that_the_shipped_settings_only_monitor(overlay: str, tmp_path: Path) -> None:
+    """`components/settings` begins in monitor mode, in a ConfigMap among the objects."""
+    objects = with_components(tmp_path, overlay, "settings")
+    maps = {one["metadata"]["name"]: one for one in objects if one["kind"] == "ConfigMap"}
+    (made,) = (one for one in objects if one["kind"] == "Deployment")
+    found = {finding.text for finding in inspect(made["spec"]["template"], maps)}
+    assert "mode: monitor forwards everything, attacks too" in found
+    assert "its settings are those of the ConfigMap prompt-sidecar-config and its variables" in found
 
 
 def test_the_autoscaler_alone_decides_the_number_of_replicas() -> None:
