@@ -63,6 +63,21 @@ def test_the_image_is_that_of_this_version_and_prometheus_finds_it() -> None:
     assert any(mount.split(":")[1].startswith(provider["options"]["path"]) for mount in SERVICES["grafana"]["volumes"])
 
 
+def test_the_guide_makes_every_secret_and_none_without_a_key(tmp_path: Path) -> None:
+    """With `OPENAI_API_KEY` unset the line says so, and writes no empty file that the sidecar would refuse."""
+    guide = (ROOT / "docs" / "compose.md").read_text("utf-8")
+    lines = [line for line in guide.splitlines() if "> secrets/" in line]
+    assert {line.rpartition("/")[2] for line in lines} == {*COMPOSE["secrets"]}
+    (tmp_path / "secrets").mkdir()
+    (line,) = (line for line in lines if line.endswith("upstream-key"))
+    for value, made in ((None, None), ("", None), ("sk-x", "sk-x")):
+        environ = {"PATH": "/usr/bin:/bin"} | ({"OPENAI_API_KEY": value} if value is not None else {})
+        done = subprocess.run(["sh", "-c", line], cwd=tmp_path, env=environ, capture_output=True, check=False)
+        file = tmp_path / "secrets" / "upstream-key"
+        assert (file.read_text("utf-8") if file.exists() else None) == made
+        assert b"is not set" in done.stderr or made
+
+
 def test_docker_reads_the_file() -> None:
     """By its own parser, where Docker Compose is installed; the secrets need not exist for that."""
     command = next((name for name in ("docker-compose", "docker") if shutil.which(name)), None)

@@ -86,6 +86,7 @@ until curl -sf -o /dev/null "127.0.0.1:$SIDECAR__ADMIN__PORT/ready"; do kill -0 
 BEFORE = {
     "reset-password ada": "python account.py\n",
     "admin decision": "python decision.py\n",
+    "secrets/upstream-key": "export OPENAI_API_KEY=sk-secret\n",
     "sidecar redirect": 'export SIDECAR__UPSTREAM__URL=http://model.test:8000 SIDECAR__LISTEN__HOSTS="[model.test]"\n',
     "review": WITH_A_JUDGE,
     "llm_judge": WITH_A_JUDGE,

@@ -19,6 +19,7 @@ from kubernetes.test_objects import KINDS, workload
 
 from sidecar import config, policy
 from sidecar.cli.redirect import port_of
+from sidecar.kubernetes.inspection import inspect
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import GRACE, REDIRECTING_USER, USER, container
@@ -298,6 +299,17 @@ def test_rules_and_settings_of_ones_own_reach_the_sidecar_and_the_gateway(overla
     assert config.load(K8S / "components" / "settings" / "config.yaml", {}).mode == "monitor"
 
 
+@pytest.mark.parametrize("overlay", ["pod", "gateway"])
+def test_doctor_sees_that_the_shipped_settings_only_monitor(overlay: str, tmp_path: Path) -> None:
+    """`components/settings` begins in monitor mode, in a ConfigMap among the objects."""
+    objects = with_components(tmp_path, overlay, "settings")
+    maps = {one["metadata"]["name"]: one for one in objects if one["kind"] == "ConfigMap"}
+    (made,) = (one for one in objects if one["kind"] == "Deployment")
+    found = {finding.text for finding in inspect(made["spec"]["template"], maps)}
+    assert "mode: monitor forwards everything, attacks too" in found
+    assert "its settings are those of the ConfigMap prompt-sidecar-config and its variables" in found
+
+
 def test_the_autoscaler_alone_decides_the_number_of_replicas() -> None:
     """Every apply would set it back otherwise."""
     (gateway,) = (one for one in built("gateway") if one["kind"] == "Deployment")
@@ -313,6 +325,30 @@ def test_an_application_keeps_its_longer_grace_period(tmp_path: Path) -> None:
     application.write_text(text, "utf-8")
     (made,) = (one for one in kustomized(tmp_path / "k8s" / "overlays" / "pod") if one["kind"] == "Deployment")
     assert made["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 300
+
+
+def test_a_component_that_a_comment_of_the_base_names_changes_the_pods_sidecar() -> None:
+    """One for the gateway alone would be added without an effect: only native sidecars are in pods."""
+    named = {
+        name
+        for path in (K8S / "base").glob("*.yaml")
+        for name in re.findall(r"components/([\w-]+)", path.read_text("utf-8"))
+    }
+    assert "upstream-key" in named
+    for name in named:
+        assert "initContainers" in (K8S / "components" / name / "kustomization.yaml").read_text("utf-8"), name
+
+
+def test_the_guide_says_what_the_webhook_needs_first() -> None:
+    """Its image, and the Secret of its arguments in each namespace whose pods it changes."""
+    guide = (
+        (K8S.parent / "docs" / "kubernetes.md").read_text("utf-8").partition("### The webhook")[2].partition("### ")[0]
+    )
+    webhook = next(one for one in built("injector") if one["kind"] == "Deployment")
+    args = webhook["spec"]["template"]["spec"]["containers"][0]["args"]
+    secret = args[args.index("--secret") + 1]
+    assert f"create secret generic {secret} --from-file=upstream-key" in guide
+    assert guide.index("Set the image in") < guide.index("every namespace") < guide.index("kubectl apply -k")
 
 
 def test_the_certificate_is_the_one_that_the_webhook_and_its_configuration_name() -> None:

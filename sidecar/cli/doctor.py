@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 KUBECTL_SECONDS = 60
 _COLOURS = {"ok": "green", "skipped": "cyan", "warning": "yellow", "error": "red"}
+Objects = list[dict[str, Any]]
 Report = list[tuple[str, "list[Finding]"]]
 
 
@@ -34,14 +37,18 @@ Report = list[tuple[str, "list[Finding]"]]
 async def doctor(file: Path | None, namespace: str | None, selector: str | None, as_json: bool) -> int:
     """Look at the pods of a FILE (manifests, or `kubectl get pods -o json`) or of a namespace.
 
-    Shows for each pod the sidecar, its state, ports, upstream and key, and whether the application is led to it.
+    Shows for each pod the sidecar, its state, ports, upstream and key, settings that let more pass than the
+    defaults, and whether the application is led to it. Settings in a ConfigMap are read if it is in the FILE, too, or
+    if kubectl may read it.
     Pods labelled `prompt-sidecar/inject: "false"` and the webhook are skipped; clients of the gateway are recognized.
     Exit code 0: no error was found, 1: an error was found, 2: nothing could be examined.
     """
     if (file is None) == (namespace is None):
         raise ConfigError("sidecar doctor", ["name a FILE (- for standard input) or a --namespace"])
-    text = _ask_kubectl(namespace, selector) if namespace else _read(file)
-    report = _examine(text, None if namespace else selector)
+    objects = _objects(_ask_kubectl(namespace, ["pods"], selector) if namespace else _read(file))
+    if namespace:
+        objects += _config_maps(namespace, objects)
+    report = _examine(objects, None if namespace else selector)
     if not report:
         raise SidecarError("there are no pods in it" + (f" with the labels {selector}" if selector else ""))
     if as_json:
@@ -58,12 +65,26 @@ def _read(file: Path | None) -> str:
         raise ConfigError(f"{file} cannot be read", [describe_failure(error)]) from None
 
 
-def _ask_kubectl(namespace: str, selector: str | None) -> str:
+def _config_maps(namespace: str, objects: Objects) -> Objects:
+    """The ConfigMaps with settings of these pods. Who may not read them is told that they are not seen."""
+    from sidecar.kubernetes.inspection import config_maps_of  # noqa: PLC0415 - a server does without
+
+    with _readable():
+        names = sorted({name for item in objects for name in config_maps_of(item)})
+    if not names:
+        return []
+    try:
+        return _objects(_ask_kubectl(namespace, ["configmaps", *names, "--ignore-not-found"]))
+    except SidecarError:
+        return []
+
+
+def _ask_kubectl(namespace: str, what: list[str], selector: str | None = None) -> str:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         way = f"kubectl get pods -n {namespace} -o json | sidecar doctor -"
         raise SidecarError(f"kubectl is not on the PATH; where it is, run: {way}")
-    command = [kubectl, "get", "pods", f"--namespace={namespace}", "--output=json"]
+    command = [kubectl, "get", *what, f"--namespace={namespace}", "--output=json"]
     command += [f"--selector={selector}"] if selector else []
     try:
         done = subprocess.run(command, capture_output=True, timeout=KUBECTL_SECONDS, check=False)  # noqa: S603
@@ -75,16 +96,35 @@ def _ask_kubectl(namespace: str, selector: str | None) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _examine(text: str, selector: str | None) -> Report:
+def _objects(text: str) -> Objects:
+    from sidecar.kubernetes.manifests import load_all  # noqa: PLC0415 - a server does without
+
     try:
-        documents = yaml.load_all(text)
+        documents = load_all(text)
     except (yaml.YamlError, *YAML_ERRORS) as error:
         raise ConfigError("the pods cannot be read", [yaml.describe(error)]) from None
-    listed = [item for document in documents if isinstance(document, dict) for item in _items(document)]
+    return [item for document in documents if isinstance(document, dict) for item in _items(document)]
+
+
+def _examine(objects: Objects, selector: str | None) -> Report:
+    maps = [item for item in objects if item.get("kind") == "ConfigMap"]
+    with _readable():
+        return [entry for item in objects for entry in _findings(item, maps, selector)]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
     try:
-        return [entry for item in listed for entry in _findings(item, selector)]
+        yield
     except (InjectError, AttributeError, TypeError) as error:
         raise ConfigError("the pods cannot be read", [" ".join(str(error).split())[:200]]) from None
+
+
+def _maps_beside(metadata: dict[str, Any], maps: Objects) -> dict[str, dict[str, Any]]:
+    """The ConfigMaps that pods of this object can name: those of its namespace, as far as the input says it."""
+    own, named = metadata.get("namespace"), [(item.get("metadata") or {}, item) for item in maps]
+    beside = [(theirs, item) for theirs, item in named if theirs.get("namespace") in {None, own} or own is None]
+    return {str(theirs.get("name")): item for theirs, item in beside}
 
 
 def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
@@ -92,9 +132,8 @@ def _items(document: dict[str, Any]) -> list[dict[str, Any]]:
     return [item for item in listed or [] if isinstance(item, dict)]
 
 
-def _findings(document: dict[str, Any], selector: str | None) -> Report:
+def _findings(document: dict[str, Any], maps: Objects, selector: str | None) -> Report:
     from sidecar.kubernetes.inspection import inspect  # noqa: PLC0415 - a server does without
-    from sidecar.kubernetes.pod import GRACE  # noqa: PLC0415
     from sidecar.kubernetes.templates import path_of, pod_elsewhere, pods  # noqa: PLC0415
 
     # In a PodList the entries may lack their kind.
@@ -103,12 +142,12 @@ def _findings(document: dict[str, Any], selector: str | None) -> Report:
     if path is None or pod_elsewhere(typed):
         return []
     metadata = typed.get("metadata") or {}
-    name = f"{typed['kind']}/{metadata.get('name') or metadata.get('generateName') or 'without a name'}"
+    names = (metadata.get("name"), metadata.get("generateName"), "without a name")
+    name = f"{typed['kind']}/{next(one for one in names if one is not None)}"
     place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
-    # Knative sets the grace period itself.
-    defaults = {"terminationGracePeriodSeconds": GRACE}
-    entries = [{**pod.holder, "spec": {**(defaults if pod.knative else {}), **pod.spec}} for pod in pods(typed, path)]
-    return [(place, inspect(pod)) for pod in entries if _is_selected(pod, selector)]
+    entries = [({**pod.holder, "spec": pod.spec}, pod.knative) for pod in pods(typed, path)]
+    near = _maps_beside(metadata, maps)
+    return [(place, inspect(pod, near, knative=knative)) for pod, knative in entries if _is_selected(pod, selector)]
 
 
 def _is_selected(pod: dict[str, Any], selector: str | None) -> bool:

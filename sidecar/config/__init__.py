@@ -43,6 +43,7 @@ from sidecar.config.settings import (
     Sources,
     check,
     load,
+    validated,
 )
 from sidecar.config.upstream import Upstream
 
@@ -90,4 +91,5 @@ __all__ = [
     "UpstreamTls",
     "check",
     "load",
+    "validated",
 ]

@@ -350,7 +350,7 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
     Raises `ConfigError` with every problem found, each with the place where it was set.
     """
-    settings, problems = _validate(read_file(path), os.environ if environ is None else environ)
+    settings, problems = validated(read_file(path), os.environ if environ is None else environ)
     if problems or settings is None:
         raise ConfigError(f"{path or 'configuration'}: {len(problems)} problem(s)", problems)
     return settings
@@ -358,10 +358,11 @@ def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> 
 
 def check(environ: Mapping[str, str]) -> list[str]:
     """The problems of settings that come from these variables alone."""
-    return _validate({}, environ)[1]
+    return validated({}, environ)[1]
 
 
-def _validate(values: dict[str, Any], environ: Mapping[str, str]) -> tuple[Settings | None, list[str]]:
+def validated(values: dict[str, Any], environ: Mapping[str, str]) -> tuple[Settings | None, list[str]]:
+    """The settings of a file's values, into which the variables are put, and every problem; None: no settings."""
     problems: list[str] = []
     origin = override(values, environ, problems, Settings)
     try:

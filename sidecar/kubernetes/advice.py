@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sidecar.kubernetes.bypass import BASE, OTHER_BASES
 from sidecar.kubernetes.options import Options
-from sidecar.kubernetes.spec import Spec, applications, items, leads_to, value_of
+from sidecar.kubernetes.sidecar_settings import settings_of
+from sidecar.kubernetes.spec import (
+    BASE,
+    OTHER_BASES,
+    Spec,
+    applications,
+    base_url_arguments,
+    items,
+    leads_to,
+    sidecar_of,
+    value_of,
+)
 
 _SDK_KEY = "OPENAI_API_KEY"
 _NEEDED = "OpenAI's SDKs do not start without one; any value will do, the sidecar sends its own"
@@ -20,12 +30,15 @@ def advice(spec: Spec, options: Options, user: int) -> Iterator[str]:
             if entry.get("name") in OTHER_BASES and not leads_to(entry.get("value"), _ports(app)):
                 value = entry.get("value", "a value from elsewhere")
                 yield f"{name}: {entry['name']} stays {value}; prompts sent there bypass the sidecar"
+        for option, value in base_url_arguments(app) if options.app_env else []:
+            if not leads_to(value, _ports(app)):
+                yield f"{name}: {option} {value} stays; prompts sent there bypass the sidecar"
         if _needs_key(app, options):
             yield f"{name}: has no {_SDK_KEY}; {_NEEDED}"
     if spec.get("shareProcessNamespace") and _shares_user(spec, user):
         yield f"shareProcessNamespace: an application runs as user {user} like the sidecar, and can read its memory"
-    if dict(options.settings).get("mode") == "monitor":
-        yield "mode: monitor: everything is forwarded, and the log says what would have been refused"
+    if sidecar := sidecar_of(spec):
+        yield from (reduction.text for reduction in settings_of(spec, sidecar, {}).reductions)
 
 
 def _ports(app: Spec) -> set[int]:

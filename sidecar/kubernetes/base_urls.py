@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.options import REPLACED, Options
-from sidecar.kubernetes.spec import Spec, applications, base_url, data_ports, items, leads_to
+from sidecar.kubernetes.spec import BASE, Spec, applications, base_url, data_ports, items, leads_to
 from sidecar.util import json
 
-BASE = "OPENAI_BASE_URL"
 _SUFFIX = "/v1"
 _WAY = "name the upstream (--upstream, annotation prompt-sidecar/upstream-url)"
 Entries = dict[str, Spec]

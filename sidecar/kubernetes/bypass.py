@@ -10,29 +10,21 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from sidecar.kubernetes.spec import NAME, applications, base_url, items, leads_to, value_of
+from sidecar.kubernetes.spec import (
+    BASE,
+    KEYS,
+    NAME,
+    OTHER_BASES,
+    applications,
+    base_url,
+    base_url_arguments,
+    early,
+    items,
+    leads_to,
+    value_of,
+)
 
 Object = dict[str, Any]
-BASE = "OPENAI_BASE_URL"
-OTHER_BASES = (
-    "OPENAI_API_BASE",
-    "ANTHROPIC_BASE_URL",
-    "AZURE_OPENAI_ENDPOINT",
-    "AZURE_OPENAI_BASE_URL",
-    "GOOGLE_GEMINI_BASE_URL",
-    "MISTRAL_BASE_URL",
-    "OLLAMA_HOST",
-)
-"""Variables of further clients. Injection sets none: the sidecar has one upstream, their provider may be another."""
-KEYS = (
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "MISTRAL_API_KEY",
-)
-"""Variables of a provider's key that an application beside the sidecar should not have."""
 FOREIGN_KEYS = tuple(key for key in KEYS if key != "OPENAI_API_KEY")
 """Those of a client of the gateway, whose OPENAI_API_KEY is the gateway's own key."""
 CLIENT = f"{NAME}/client"
@@ -52,9 +44,12 @@ def beside_sidecar(spec: Object, port: int, *, redirected: bool) -> Iterator[Fin
     """The findings on the applications of a pod whose sidecar listens on this port of the pod."""
     apps = applications(spec)
     is_any_led = redirected or any(leads_to(value_of(app, BASE), {port}) for app in apps)
+    first = early(spec)
     for app in apps:
         base = value_of(app, BASE)
-        if leads_to(base, {port}):
+        if leads_to(base, {port}) and app in first:
+            yield Finding("error", f"{_name(app)}: {BASE} leads to the sidecar, which starts after it")
+        elif leads_to(base, {port}):
             yield Finding("ok", f"{_name(app)}: {BASE} leads to the sidecar")
         elif redirected:
             yield Finding("ok", f"{_name(app)}: its plain HTTP for the model is redirected to the sidecar")
@@ -74,10 +69,19 @@ def _ways_past(
             level = "warning" if redirected and str(value).startswith("http://") else "error"
             shown = value or "a value from elsewhere (valueFrom)"
             yield Finding(level, f"{_name(app)}: {name} is {shown}: prompts sent there bypass the sidecar")
+    yield from _arguments(app, ports, redirected=redirected)
     yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in keys if _has_key(app, key))
     if sources := [_source(entry) for entry in items(app, "envFrom")]:
         words = "variables are not seen from here, and may hold a key or another base URL"
         yield Finding("warning", f"{_name(app)}: envFrom {', '.join(sources)}: its {words}")
+
+
+def _arguments(app: Object, ports: Collection[int], *, redirected: bool) -> Iterator[Finding]:
+    """Base URLs on the command line, which a client prefers to its variable."""
+    for option, value in base_url_arguments(app):
+        if value != value_of(app, BASE) and not leads_to(value, ports):
+            level = "warning" if redirected and value.startswith("http://") else "error"
+            yield Finding(level, f"{_name(app)}: {option} is {value}: prompts sent there bypass the sidecar")
 
 
 def of_gateway(labels: Object, spec: Object) -> list[Finding]:

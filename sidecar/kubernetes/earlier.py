@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sidecar.kubernetes.base_urls import BASE, restored
+from sidecar.kubernetes.base_urls import restored
 from sidecar.kubernetes.options import OPTIONAL
 from sidecar.kubernetes.pod import is_our_volume
 from sidecar.kubernetes.spec import (
+    BASE,
     NAME,
     OURS,
     REDIRECT,

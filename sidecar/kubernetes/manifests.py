@@ -1,8 +1,8 @@
 """Manifests as text: read as kubectl reads them, and written so that no reader takes a string for something else.
 
-kubectl reads YAML by Go's `sigs.k8s.io/yaml`: `0o17`, `1e3` and `y` are no strings there, while `12:30` and a date are.
-PyYAML's resolver follows YAML 1.1 and differs in these. A string that either of them, or YAML 1.2, could take for a
-number, a boolean, null, a date or a merge key is written in quotes.
+kubectl reads YAML by Go's `sigs.k8s.io/yaml` (`goyaml.v2/resolve.go` in it): `0o17`, `1e3`, `y` and `n` are no strings
+there, while `12:30` and a date are. PyYAML's resolver follows YAML 1.1 and differs in these. A string that either of
+them, or YAML 1.2, could take for a number, a boolean, null, a date or a merge key is written in quotes.
 """
 
 from __future__ import annotations

@@ -13,11 +13,14 @@ from sidecar.kubernetes.advice import advice
 from sidecar.kubernetes.earlier import options_of, without_sidecar
 from sidecar.kubernetes.options import INJECT, REPLACED, STATUS, Options, names_upstream, wants, with_annotations
 from sidecar.kubernetes.pod import REDIRECTING_USER, USER, free_ports, has_sidecar, with_sidecar
-from sidecar.kubernetes.spec import ports_of, sidecar_of, used_ports
+from sidecar.kubernetes.spec import BASE, ports_of, sidecar_of, used_ports
 from sidecar.kubernetes.templates import Object, Pod, hidden_pod, path_of, pod_elsewhere, pods
 from sidecar.kubernetes.upgrade import upgrade
+from sidecar.util import json
 
 INJECTED = "injected"
+_KNATIVE = "Knative refuses native sidecars in its objects (restartPolicy and probes of an init container)"
+_BY_WEBHOOK = "the webhook puts the sidecar into the pods that Knative makes of it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def _result(document: object, change: Callable[[Object], tuple[Object, _Change]]
     if not isinstance(document, dict):
         return Result("a document", "skipped", "it is no object", document)
     name = f"{document.get('kind')}/{_name(document)}"
+    if problem := _name_problem(document):
+        return Result(name, "failed", problem, None)
     if path_of(document, paths) is None:
         hidden = hidden_pod(document)
         way = f"; --path {document.get('kind')}={hidden} injects it" if hidden else ""
@@ -134,6 +139,8 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     earlier = annotations.get(STATUS) == INJECTED
     if has_sidecar(pod.spec) and not earlier:
         return _Change("skipped", "its container prompt-sidecar was made by hand")
+    if pod.knative:
+        return _of_knative(labels)
     kept = {name: value for name, value in options_of(pod.spec).items() if earlier and name in request.kept}
     options = with_annotations(replace(request.options, **kept), annotations)
     is_named = request.is_upstream_named or "upstream" in kept or names_upstream(annotations)
@@ -152,12 +159,20 @@ def _inject_pod(pod: Pod, request: Request) -> _Change:
     return _Change(INJECTED, _summary(options), (*notes, *resets, *tips))
 
 
+def _of_knative(labels: Object) -> _Change:
+    """Only the webhook can inject: it sees pods, and is asked by a label. Raises `InjectError` without that."""
+    if str(labels.get(INJECT)).lower() == "true":
+        return _Change("skipped", _BY_WEBHOOK)
+    problem = f'{_KNATIVE}; label its template {INJECT}: "true", and {_BY_WEBHOOK}'
+    raise InjectError("the sidecar cannot be injected", [problem])
+
+
 def _ports(pod: Pod, first: int | None, *, keep: bool) -> tuple[int, int]:
     """The sidecar's ports: the given ones, those that it had, if no application took one since, or free ones."""
-    before, sidecar = pod.taken_ports, sidecar_of(pod.spec)
-    if first is None and keep and sidecar and not set(ports_of(sidecar)) & {*before, *used_ports(pod.spec)}:
+    sidecar = sidecar_of(pod.spec)
+    if first is None and keep and sidecar and not set(ports_of(sidecar)) & {*used_ports(pod.spec)}:
         return ports_of(sidecar)
-    return free_ports(pod.spec, before, first)
+    return free_ports(pod.spec, first)
 
 
 def _mark(pod: Pod, replaced: base_urls.Entries) -> None:
@@ -205,7 +220,7 @@ def _uninject_pod(pod: Pod) -> str | None:
 def _remains(pod: Pod, restored: Collection[str]) -> Iterator[str]:
     yield "its sidecar is gone"
     if restored:
-        yield f"{base_urls.BASE} of {', '.join(restored)} is again what it was"
+        yield f"{BASE} of {', '.join(restored)} is again what it was"
     if "terminationGracePeriodSeconds" in pod.spec and not pod.knative:
         yield f"terminationGracePeriodSeconds: {pod.spec['terminationGracePeriodSeconds']} stays"
 
@@ -219,5 +234,14 @@ def _object(value: Object, name: str) -> Object:
 
 def _name(document: Object) -> str:
     metadata = document.get("metadata")
-    name = (metadata.get("name") or metadata.get("generateName")) if isinstance(metadata, dict) else None
-    return str(name or "without a name")[:80]
+    names = [metadata.get(key) for key in ("name", "generateName")] if isinstance(metadata, dict) else []
+    return str(next((name for name in names if name is not None and name != ""), "without a name"))[:80]
+
+
+def _name_problem(document: Object) -> str | None:
+    """As no string `n`, `on` or `12` are read by kubectl, too; then the API server refuses the object."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name is None or isinstance(name, str):
+        return None
+    return f"its name is read as {json.dumps(name).decode()[:80]}, by kubectl too: write it in quotes"

@@ -5,7 +5,6 @@ The container equals the one in `k8s/base`, which gives the reason for every val
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from copy import deepcopy
 from urllib.parse import urlsplit
 
@@ -79,12 +78,12 @@ def is_our_volume(volume: Spec) -> bool:
     return volume.get("name") in {f"{NAME}-{name}" for name in ("data", "secrets", "policies", "config")}
 
 
-def free_ports(spec: Spec, others: Collection[int] = (), first: int | None = None) -> tuple[int, int]:
+def free_ports(spec: Spec, first: int | None = None) -> tuple[int, int]:
     """The first pair of ports that the pod's containers leave free, or the pair that begins with `first`.
 
     Raises `InjectError` if it is not free, or if there is none.
     """
-    occupied = {*used_ports(spec), *others}
+    occupied = {*used_ports(spec)}
     if first is not None:
         if taken := occupied & {first, first + 1}:
             raise InjectError("the sidecar cannot be injected", [f"port {min(taken)} is another container's"])

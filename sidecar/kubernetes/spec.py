@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
+import re2
+
 from sidecar.errors import InjectError
 
 NAME, REDIRECT = "prompt-sidecar", "prompt-sidecar-redirect"
@@ -14,6 +16,27 @@ PORTS = ((8080, 8081), (18080, 18081), (28080, 28081))
 """Pairs of ports, data and admin: the first pair that no container of the pod uses is taken."""
 PORT_VARIABLES = {"PORT", "APP_PORT", "HTTP_PORT", "LISTEN_PORT", "SERVER_PORT", "UVICORN_PORT"}
 """Variables that frameworks and platforms take the port to listen on from."""
+BASE = "OPENAI_BASE_URL"
+OTHER_BASES = (
+    "OPENAI_API_BASE",
+    "ANTHROPIC_BASE_URL",
+    "AZURE_OPENAI_ENDPOINT",
+    "AZURE_OPENAI_BASE_URL",
+    "GOOGLE_GEMINI_BASE_URL",
+    "MISTRAL_BASE_URL",
+    "OLLAMA_HOST",
+)
+"""Variables of further clients. Injection sets none: the sidecar has one upstream, their provider may be another."""
+KEYS = (
+    "OPENAI_API_KEY",
+    "ANTHROPIC_API_KEY",
+    "AZURE_OPENAI_API_KEY",
+    "GEMINI_API_KEY",
+    "GOOGLE_API_KEY",
+    "MISTRAL_API_KEY",
+)
+"""Variables of a provider's key that an application beside the sidecar should not have."""
+_BASE_URL_OPTION = re2.compile(r"(--[A-Za-z0-9_-]*(?:base[-_]url|api[-_]base))[= ]+[\"']?([^\s\"';]+)")
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 Spec = dict[str, Any]
 
@@ -33,8 +56,22 @@ def containers(spec: Spec) -> Iterator[Spec]:
 
 
 def applications(spec: Spec) -> list[Spec]:
-    """The containers that are not the sidecar's; no init containers."""
-    return [item for item in items(spec, "containers") if item.get("name") not in OURS]
+    """The containers that may ask a model: the init containers among them have variables of a client."""
+    listed = [*items(spec, "containers"), *filter(_may_ask, items(spec, "initContainers"))]
+    return [item for item in listed if item.get("name") not in OURS]
+
+
+def _may_ask(item: Spec) -> bool:
+    """Whether a container has a variable of a client, or any from elsewhere; most init containers ask no model."""
+    names = {entry.get("name") for entry in items(item, "env")}
+    return bool(names & {BASE, *OTHER_BASES, *KEYS} or items(item, "envFrom"))
+
+
+def early(spec: Spec) -> list[Spec]:
+    """The init containers that end before the sidecar starts: all of them where it is no init container."""
+    listed = items(spec, "initContainers")
+    place = next((number for number, item in enumerate(listed) if item.get("name") == NAME), len(listed))
+    return listed[:place] if sidecar_of(spec) else []
 
 
 def sidecar_of(spec: Spec) -> Spec | None:
@@ -57,6 +94,12 @@ def ports_of(sidecar: Spec) -> tuple[int, int]:
 def base_url(port: int) -> str:
     """Where an application in the pod reaches the sidecar."""
     return f"http://127.0.0.1:{port}/v1"
+
+
+def base_url_arguments(item: Spec) -> list[tuple[str, str]]:
+    """Options of the container's command line that name a base URL, each with its value; a shell's words included."""
+    words = " ".join(str(word) for name in ("command", "args") for word in item.get(name) or [])
+    return [(found[1], found[2]) for found in _BASE_URL_OPTION.finditer(words)]
 
 
 def leads_to(value: object, ports: Collection[int]) -> bool:

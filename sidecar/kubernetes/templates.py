@@ -1,6 +1,8 @@
 """Where the pods of a Kubernetes object are: by its kind, by a path that the operator names, or in Argo's templates.
 
-A pod is handed out as `Pod`: a metadata and a specification that may be changed in place.
+A pod is handed out as `Pod`: a metadata and a specification that may be changed in place. Knative's objects can have no
+native sidecar: its admission (`pkg/apis/serving` of knative/serving, main, May 2026) refuses `restartPolicy` and every
+probe of an init container. The pods that it makes of them can; they get theirs from the webhook.
 """
 
 from __future__ import annotations
@@ -38,16 +40,11 @@ MAX_DEPTH = 8
 
 @dataclass(slots=True)
 class Pod:
-    """A pod within an object. `knative`: it takes no termination grace period, and its application gets port 8080."""
+    """A pod within an object. `knative`: the object can hold no sidecar, and no termination grace period."""
 
     holder: Object
     spec: Object
     knative: bool = False
-
-    @property
-    def taken_ports(self) -> frozenset[int]:
-        """Ports of the application that it need not declare."""
-        return frozenset({8080}) if self.knative else frozenset()
 
     def replace(self, spec: Object) -> None:
         """Put a changed specification where this one is."""

@@ -1,7 +1,8 @@
 """The health of what the sidecar needs outside its process: store, Redis, judge, upstream.
 
 Each part knows why its latest access failed. A probe every `PROBE_INTERVAL` seconds finds trouble without traffic, and
-its end. It is computed at the scrape: `sidecar_dependency_up` is 1 unless a part of that name has a problem.
+its end. `sidecar_dependency_up` is computed at the scrape: 1 unless a part of that name has a problem, and no series
+where none is in use, so that a Redis that nobody configured is not shown as one that works.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ class Health:
         self._parts = parts
         for name in DEPENDENCIES:
             DEPENDENCY_UP.labels(name).set_function(partial(self._up, name))
+        DEPENDENCY_UP.in_use = self._in_use  # type: ignore[method-assign]  # there is one in a process
 
     def problems(self) -> list[str]:
         """What is wrong now, each problem once."""
@@ -42,3 +44,6 @@ class Health:
 
     def _up(self, name: str) -> float:
         return 0.0 if any(part.problem for its_name, part in self._parts() if its_name == name) else 1.0
+
+    def _in_use(self, name: str) -> bool:
+        return any(its_name == name for its_name, _ in self._parts())

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from itertools import product
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, disable_created_metrics
 
 from sidecar import __version__
 from sidecar.config.outbound import ALERT_NAMES
@@ -96,8 +96,25 @@ JUDGE_BUDGET = _gauge(
 BUILD = _gauge("sidecar_build_info", "The running version.", ("version",), over_workers=max)
 BUILD.labels(__version__).set(1)
 DEPENDENCIES = ("store", "redis", "judge", "upstream")
-DEPENDENCY_UP = _gauge(
-    "sidecar_dependency_up", "1 unless it cannot be used; 1 if there is none.", ("dependency",), over_workers=min
+
+
+class _DependencyUp(Gauge):
+    """Series of the dependencies in use alone, as Prometheus has no `up` of what it does not scrape."""
+
+    def in_use(self, name: str) -> bool:  # noqa: ARG002 - the signature of those that replace it
+        """Whether the process uses a dependency of this name."""
+        return True
+
+    def collect(self) -> Iterable[Metric]:
+        """As of now."""
+        for family in super().collect():
+            family.samples = [sample for sample in family.samples if self.in_use(sample.labels["dependency"])]
+            yield family
+
+
+OVER_WORKERS["sidecar_dependency_up"] = min
+DEPENDENCY_UP = _DependencyUp(
+    "sidecar_dependency_up", "1, 0 while it cannot be used.", ("dependency",), registry=REGISTRY
 )
 for _name in DEPENDENCIES:
     DEPENDENCY_UP.labels(_name).set(1)

@@ -48,6 +48,12 @@ def test_manifests_are_examined_by_the_pods_in_them(tmp_path: Path) -> None:
     assert (done.returncode, "CronJob/x" in done.stdout) == (0, True), done.stderr
 
 
+def test_manifests_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    """`n` is false there, and so is a name: it is shown as it is read, and no pod is without a name for it."""
+    (tmp_path / "m.yaml").write_text("{kind: Pod, metadata: {name: n}, spec: {containers: [{name: a}]}}", "utf-8")
+    assert "Pod/False" in doctor(str(tmp_path / "m.yaml")).stdout
+
+
 def kubectl(folder: Path, script: str) -> str:
     """A PATH with a kubectl that runs this script."""
     (folder / "kubectl").write_text(f"#!/bin/sh\n{script}\n", "utf-8")
@@ -64,6 +70,40 @@ def test_a_namespace_is_asked_of_kubectl(tmp_path: Path) -> None:
     assert asked == "get pods --namespace=shop --output=json --selector=app=x\n"
     failed = doctor("-n", "shop", path=kubectl(tmp_path, "echo no cluster >&2; exit 1"))
     assert (failed.returncode, "no cluster" in failed.stderr) == (2, True)
+
+
+SETTINGS = {
+    "kind": "ConfigMap",
+    "metadata": {"name": "shop", "namespace": "a"},
+    "data": {"config.yaml": "mode: monitor"},
+}
+MONITOR = "mode: monitor forwards everything"
+
+
+@pytest.mark.parametrize(("namespace", "is_seen"), [(None, True), ("a", True), ("b", False)])
+def test_settings_in_a_config_map_of_the_file_are_read(tmp_path: Path, namespace: str | None, is_seen: bool) -> None:
+    """That of the pod's namespace; otherwise the finding names it as not seen."""
+    one = {
+        "kind": "Pod",
+        "metadata": {"name": "x", "namespace": namespace},
+        **pod(Options(config_map="shop"), **RUNNING),
+    }
+    (tmp_path / "m.yaml").write_text(yaml.safe_dump_all([SETTINGS, one]), "utf-8")
+    shown = " ".join(doctor(str(tmp_path / "m.yaml")).stdout.split())
+    assert (MONITOR in shown, "ConfigMap shop, which is not in the input" in shown) == (is_seen, not is_seen)
+
+
+def test_settings_in_a_config_map_of_the_namespace_are_read(tmp_path: Path) -> None:
+    """By a second question, which may be forbidden."""
+    (tmp_path / "pods.json").write_text(listed(pod(Options(config_map="shop"), **RUNNING)), "utf-8")
+    (tmp_path / "maps.json").write_text(json.dumps(SETTINGS), "utf-8")
+    script = f'echo "$@" >> {tmp_path}/asked; cat {tmp_path}/$(test $2 = pods && echo pods || echo maps).json'
+    shown = " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
+    assert MONITOR in shown
+    asked = (tmp_path / "asked").read_text("utf-8").splitlines()
+    assert asked[1] == "get configmaps shop --ignore-not-found --namespace=a --output=json"
+    script = f"test $2 = pods || exit 1; cat {tmp_path}/pods.json"
+    assert "ConfigMap shop, which is not" in " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ KEY = {"name": "OPENAI_API_KEY", "value": "unused"}
         ({"env": [KEY]}, ""),
         ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "https://x"}]}, "ANTHROPIC_BASE_URL stays https://x"),
         ({"env": [KEY, {"name": "ANTHROPIC_BASE_URL", "value": "http://127.0.0.1:8080"}]}, ""),
+        (
+            {"env": [KEY], "args": ["--base-url", "https://x"]},
+            "a: --base-url https://x stays; prompts sent there bypass",
+        ),
     ],
 )
 def test_what_an_application_still_needs_is_said(app: dict[str, Any], words: str) -> None:
@@ -53,3 +57,11 @@ def test_a_shared_user_in_a_shared_process_namespace_is_said() -> None:
 def test_monitoring_alone_is_said() -> None:
     """Nobody should take it for protection."""
     assert "mode: monitor" in told({"env": [KEY]}, Options(settings=(("mode", "monitor"),)))
+
+
+@pytest.mark.parametrize(
+    "setting", [("scan.threshold", "1"), ("scan.sources.user.layers", "[]"), ("failure.all", "allow")]
+)
+def test_a_setting_that_lets_more_pass_is_said(setting: tuple[str, str]) -> None:
+    """As `sidecar check` and `doctor` say it; the webhook's response has it as a warning."""
+    assert setting[0] in told({"env": [KEY]}, Options(settings=(setting,)))

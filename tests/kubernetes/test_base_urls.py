@@ -63,6 +63,19 @@ def test_without_an_upstream_it_is_the_one_that_the_application_had(value: str, 
     )
 
 
+def test_an_init_container_is_led_to_the_sidecar_and_back() -> None:
+    """The sidecar runs before it; one without a client's variables stays as it is."""
+    before = deployment(app("shop"))
+    prepared, plain = app("prep", CORPORATE), app("plain", {"name": "A", "value": "b"})
+    pod_of(before)["spec"]["initContainers"] = [prepared, plain]
+    result = injected(before)
+    assert result.notes[0] == "prep: OPENAI_BASE_URL was https://llm.corp/v1, which is now the sidecar's upstream"
+    _, led, same = pod_of(result.document)["spec"]["initContainers"]
+    assert (value_of(led, "OPENAI_BASE_URL"), same) == ("http://127.0.0.1:8080/v1", plain)
+    (removed,) = uninject_all([result.document], {})
+    assert pod_of(removed.document)["spec"]["initContainers"] == [prepared, plain]
+
+
 def test_a_key_that_goes_to_the_adopted_upstream_is_named() -> None:
     """The Secret may hold the key of another provider."""
     result = injected(deployment(app("shop", CORPORATE)), options=Options(app_env=True, secret="llm"))

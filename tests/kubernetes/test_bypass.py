@@ -41,6 +41,40 @@ def test_variables_of_other_clients_are_looked_at(variables: dict[str, str | Non
     assert bool(found) == bool(words)
 
 
+def test_an_init_container_that_goes_past_the_sidecar_is_said() -> None:
+    """By its own base URL, and by the sidecar's where that does not run yet."""
+    led, other = ({"name": "OPENAI_BASE_URL", "value": value} for value in ("http://127.0.0.1:8080/v1", "https://x/v1"))
+    sidecar, app_led = {"name": "prompt-sidecar"}, {"name": "a", "env": [led]}
+    prep = {"name": "prep", "env": [other]}
+    past = {"containers": [app_led], "initContainers": [sidecar, prep]}
+    assert "error prep: OPENAI_BASE_URL is https://x/v1" in said(list(beside_sidecar(past, 8080, redirected=False)))
+    early = {"containers": [app_led], "initContainers": [{**prep, "env": [led]}, sidecar]}
+    assert "error prep: OPENAI_BASE_URL leads to the sidecar, which starts after it" in said(
+        list(beside_sidecar(early, 8080, redirected=False))
+    )
+    follows = {"containers": [app_led], "initContainers": [sidecar, {**prep, "env": [led]}]}
+    assert said(list(beside_sidecar(follows, 8080, redirected=False))) == ""
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"args": ["--base-url", "https://api.x/v1"]}, "error a: --base-url is https://api.x/v1"),
+        ({"args": ["--openai_base_url=https://api.x/v1"]}, "--openai_base_url is https://api.x/v1"),
+        ({"command": ["sh", "-c", "run --api-base 'https://api.x/v1'; true"]}, "--api-base is https://api.x/v1:"),
+        ({"args": ["--base-url", "http://127.0.0.1:8080/v1"]}, ""),
+        ({"args": ["--base-urls", "https://api.x/v1", "--verbose"]}, ""),
+    ],
+)
+def test_a_base_url_on_the_command_line_is_seen(fields: dict[str, Any], words: str) -> None:
+    """Clients prefer it to the variable."""
+    spec = app(OPENAI_BASE_URL="http://127.0.0.1:8080/v1")
+    spec["containers"][0] |= fields
+    found = said(list(beside_sidecar(spec, 8080, redirected=False)))
+    assert words in found
+    assert bool(found) == bool(words)
+
+
 def test_sources_that_are_not_read_are_named() -> None:
     """A ConfigMap or a Secret may hold another base URL, or a key."""
     spec = app(OPENAI_BASE_URL="http://127.0.0.1:8080/v1")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.kubernetes.inspection import inspect
+from sidecar.kubernetes.inspection import config_maps_of, inspect
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.pod import with_sidecar
 
@@ -62,6 +62,29 @@ def test_what_leaves_a_pod_unprotected_is_said(one: dict[str, Any], words: str) 
     assert bool(texts(one)) == bool(words)
 
 
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"command": ["nc"], "args": ["-lk", "8080"]}, "runs nc -lk 8080, not `sidecar serve`"),
+        ({"command": [], "args": ["sleep", "1d"]}, "runs sleep 1d"),
+        ({"command": ["/usr/bin/sidecar"], "args": ["serve"]}, ""),
+        ({"command": ["python", "-m", "sidecar", "serve", "--no-first-key"], "args": []}, ""),
+        ({"command": ["sh", "-c", "exec sidecar serve"], "args": []}, ""),
+    ],
+)
+def test_a_container_of_its_name_that_runs_something_else_is_no_sidecar(fields: dict[str, Any], words: str) -> None:
+    """The name alone protects nobody."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0] |= fields
+    assert words in texts(one)
+    assert bool(texts(one)) == bool(words)
+
+
+def test_the_image_of_a_manifest_is_shown() -> None:
+    """Whether it is the sidecar's own cannot be seen from here."""
+    assert "has a sidecar of the image prompt-sidecar:0.1.0;" in inspect(pod())[0].text
+
+
 def test_a_sidecar_that_a_redirection_feeds_needs_no_base_url() -> None:
     """The application cannot go past it."""
     assert texts(pod(Options(upstream="http://vllm:8000", redirect=True), **RUNNING)) == ""
@@ -110,11 +133,23 @@ def test_the_webhook_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "words"),
     [
-        ("SIDECAR__FAILURE__ALL", "allow", "failure.all is allow"),
-        ("SIDECAR__FAILURE__RULES", "skip", "failure.rules is skip"),
-        ("SIDECAR__FAILURE", "{overload: allow}", "failure is {overload: allow}"),
+        ("SIDECAR__FAILURE__ALL", "allow", "failure.all: allow"),
+        ("SIDECAR__FAILURE__RULES", "skip", "failure.rules: skip"),
+        ("SIDECAR__FAILURE", "{overload: allow}", "failure.overload: allow"),
         ("SIDECAR__FAILURE__ALL", "block", ""),
-        ("SIDECAR__LAYERS__RULES__ENABLED", "false", "the layer rules is off"),
+        ("SIDECAR__LAYERS__RULES__ENABLED", "false", "layers.rules.enabled: false"),
+        ("SIDECAR__SCAN__THRESHOLD", "1", "scan.threshold: 1"),
+        ("SIDECAR__SCAN__SOURCES__USER__THRESHOLD", "1", "scan.sources.user.threshold: 1"),
+        ("SIDECAR__SCAN__SOURCES__UNTRUSTED__LAYERS", "[]", "scan.sources.untrusted.layers"),
+        ("SIDECAR__MODELS", '{"*": {threshold: 1}}', "models.*.threshold: 1"),
+        ("SIDECAR__RULES", "{INJ-100: {status: off}}", "rules: 1 (INJ-100) switched off"),
+        (
+            "SIDECAR__EXCEPTIONS",
+            "[{rules: [INJ-100], until: 2099-01-01, reason: a, text: '(?s).*'}]",
+            "exceptions.0: holds",
+        ),
+        ("SIDECAR__INLINE__FILES", "allow", "inline.files: allow"),
+        ("SIDECAR__POLICIES", "[/etc/prompt-sidecar/policies]", "policies: without `shipped`"),
     ],
 )
 def test_a_setting_that_opens_the_sidecar_is_said(variable: str, value: str, words: str) -> None:
@@ -125,11 +160,44 @@ def test_a_setting_that_opens_the_sidecar_is_said(variable: str, value: str, wor
     assert bool(texts(one)) == bool(words)
 
 
+def test_the_template_of_a_knative_object_is_left_to_the_webhook() -> None:
+    """If its label asks for it; without the label nothing protects its pods."""
+    template = {"metadata": {"labels": {"prompt-sidecar/inject": "true"}}, "spec": {"containers": [APP]}}
+    assert [finding.level for finding in inspect(template, knative=True)] == ["skipped"]
+    assert levels(template) == {"error"}
+    assert [finding.level for finding in inspect({"spec": {"containers": [APP]}}, knative=True)] == ["error"]
+    (refused,) = inspect(pod(**RUNNING), knative=True)
+    assert (refused.level, "Knative refuses a sidecar" in refused.text) == ("error", True)
+
+
 def test_a_short_grace_period_is_said() -> None:
     """The application's own, kept or set by hand, may be less than the drain needs."""
     one = pod(**RUNNING)
     one["spec"]["terminationGracePeriodSeconds"] = 30
     assert "terminationGracePeriodSeconds is 30" in texts(one)
+
+
+def test_settings_that_do_not_start_are_an_error() -> None:
+    """The pod would wait for its sidecar forever; with a part unseen they may be complete."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0]["env"].append({"name": "SIDECAR__MODE", "value": "observe"})
+    assert "so it does not start: mode: must be" in texts(one)
+    assert levels(one) == {"ok", "error"}
+    one["spec"]["initContainers"][0]["envFrom"] = [{"secretRef": {"name": "s"}}]
+    assert levels(one) == {"ok", "warning"}
+
+
+def test_a_file_of_settings_in_a_given_config_map_is_examined() -> None:
+    """Its mode, and its upstream."""
+    one = pod(Options(config_map="shop", upstream="https://x"), **RUNNING)
+    env = one["spec"]["initContainers"][0]["env"]
+    env[:] = [entry for entry in env if entry["name"] != "SIDECAR__UPSTREAM__URL"]
+    text = "mode: monitor\nupstream: {url: https://llm.corp}\n"
+    found = [finding.text for finding in inspect(one, {"shop": {"data": {"config.yaml": text}}})]
+    assert "mode: monitor forwards everything, attacks too" in found
+    assert "forwards to https://llm.corp" in found
+    assert "its upstream is among the settings that are not seen" in " ".join(finding.text for finding in inspect(one))
+    assert config_maps_of(one) == {"shop"}
 
 
 def test_settings_elsewhere_are_said() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.json_patch import json_patch
+from sidecar.kubernetes.manifests import load_all
 from sidecar.kubernetes.objects import Request, inject, inject_all, uninject_all
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.spec import NAME
@@ -171,6 +172,19 @@ def test_annotations_choose_and_cannot_smuggle() -> None:
     ):
         with pytest.raises(InjectError):
             inject(workload("Deployment", odd), Options())
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"), [("n", "false"), ("y", "true"), ("off", "false"), ("12", "12"), ("[a]", '["a"]')]
+)
+def test_a_name_that_kubectl_reads_as_no_string_fails_with_the_way_out(written: str, shown: str) -> None:
+    """The API server would refuse the object; in quotes it is a name."""
+    manifest = f"{{kind: Pod, metadata: {{name: {written}}}, spec: {{containers: [{{name: app}}]}}}}"
+    (result,) = inject_all(load_all(manifest), Request(Options()))
+    assert (result.state, result.document) == ("failed", None)
+    assert result.reason == f"its name is read as {shown}, by kubectl too: write it in quotes"
+    (quoted,) = inject_all(load_all(manifest.replace(f"name: {written}", f'name: "{written}"', 1)), Request(Options()))
+    assert quoted.state == "injected" or written == "[a]"
 
 
 @pytest.mark.parametrize(

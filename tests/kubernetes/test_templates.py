@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from sidecar.errors import InjectError
-from sidecar.kubernetes.objects import Request, inject_all, uninject_all
+from sidecar.kubernetes.objects import Request, inject, inject_all, uninject_all
 from sidecar.kubernetes.options import Options
+from sidecar.kubernetes.pod import with_sidecar
 from sidecar.kubernetes.templates import hidden_pod, path_of, pods
 from sidecar.util import yaml
 
@@ -41,7 +42,6 @@ OWN = resource("x.io/v1", "Train", {"workers": [{"template": POD}, {"template": 
     ("document", "paths", "number"),
     [
         (ROLLOUT, {}, 1),
-        (KNATIVE, {}, 1),
         (WORKFLOW, {}, 3),
         (CRON, {}, 3),
         (OWN, {"Train": "spec.workers[].template"}, 2),
@@ -67,11 +67,35 @@ def without_grace(value: Any) -> Any:
     return [without_grace(child) for child in value] if isinstance(value, list) else value
 
 
-def test_a_knative_service_gets_no_grace_period_and_keeps_its_port() -> None:
-    """Knative refuses the field, and gives its application port 8080 without its declaring it."""
-    (result,) = inject_all([KNATIVE], Request(Options()))
-    assert "terminationGracePeriodSeconds" not in str(result.document)
-    assert "'18080'" in str(result.document)
+def test_a_knative_service_is_left_to_the_webhook() -> None:
+    """Knative refuses `restartPolicy` and probes of init containers; the reason names the way by a label."""
+    (failed,) = inject_all([KNATIVE], Request(Options()))
+    assert (failed.state, failed.document) == ("failed", None)
+    assert "refuses native sidecars in its objects" in failed.reason
+    assert 'prompt-sidecar/inject: "true", and the webhook' in failed.reason
+    labelled = deepcopy(KNATIVE)
+    labelled["spec"]["template"]["metadata"] = {"labels": {"prompt-sidecar/inject": "true"}}
+    (left,) = inject_all([labelled], Request(Options()))
+    assert (left.state, left.document) == ("skipped", labelled)
+    assert "the webhook puts the sidecar into the pods" in left.reason
+
+
+def test_a_pod_that_knative_made_takes_the_sidecar() -> None:
+    """As Knative writes it: the application's port declared, its own container beside it."""
+    queue = {"name": "queue-proxy", "image": "queue", "ports": [{"containerPort": 8012}]}
+    app = {**APP, "ports": [{"name": "user-port", "containerPort": 8080}]}
+    made = {"kind": "Pod", "spec": {"containers": [app, queue], "terminationGracePeriodSeconds": 300}}
+    result = inject(made, Options())
+    assert (result["spec"]["initContainers"][0]["restartPolicy"], "'18080'" in str(result)) == ("Always", True)
+
+
+def test_a_sidecar_that_an_earlier_version_put_into_a_knative_service_is_removed() -> None:
+    """Without a grace period, which Knative refuses as well."""
+    spec = with_sidecar(KNATIVE["spec"]["template"]["spec"], Options())
+    metadata = {"annotations": {"prompt-sidecar/status": "injected"}}
+    document = resource("serving.knative.dev/v1", "Service", {"template": {"metadata": metadata, "spec": spec}})
+    (removed,) = uninject_all([document], {})
+    assert (removed.state, removed.document) == ("removed", KNATIVE)
 
 
 def test_a_rollout_by_reference_is_skipped_with_the_place_of_its_pod() -> None:

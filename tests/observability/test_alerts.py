@@ -183,8 +183,8 @@ SCRAPED = {"job", "instance", "namespace", "pod"}
 
 
 def emitted_labels() -> dict[str, set[tuple[str, str]]]:
-    """The labels of each sample that a process has before it served anything."""
-    found: dict[str, set[tuple[str, str]]] = {}
+    """The labels of each sample that a process has before it served anything, of all dependencies."""
+    found = {"sidecar_dependency_up": {("dependency", name) for name in metrics.DEPENDENCIES}}
     for family in metrics.REGISTRY.collect():
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels.items())

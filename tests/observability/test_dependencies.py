@@ -37,7 +37,7 @@ async def test_a_probe_finds_trouble_and_its_end() -> None:
     cache.found = limits.found = "Redis does not answer"
     await health.probe()
     assert health.problems() == ["Redis does not answer"]
-    assert {name: up(name) for name in DEPENDENCIES} == {"store": 1, "redis": 0, "judge": 1, "upstream": 1}
+    assert {name: up(name) for name in DEPENDENCIES} == {"store": 1, "redis": 0, "judge": None, "upstream": None}
     cache.found = None
     await health.probe()
     assert (up("redis"), health.problems()) == (0, ["Redis does not answer"])
@@ -53,6 +53,8 @@ async def test_the_parts_are_those_in_use_now() -> None:
     assert up("judge") == 0
     current = [("judge", Part())]
     assert (up("judge"), health.problems()) == (1, [])
+    current = []
+    assert up("judge") is None
 
 
 def test_parts_without_anything_outside_are_left_out() -> None:

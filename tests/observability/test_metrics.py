@@ -24,6 +24,7 @@ from support import ONE_RULE, SidecarProcess, StartSidecar
 from sidecar import __version__
 from sidecar.kubernetes import webhook
 from sidecar.observability.metrics import REGISTRY
+from sidecar.types import Source
 
 OBSERVABILITY = Path(__file__).parents[2] / "docs" / "observability"
 OF_THE_WEBHOOK = {family.name for family in webhook.REGISTRY.collect()}
@@ -245,6 +246,14 @@ def test_every_alert_queries_existing_series(rule: dict[str, Any]) -> None:
     assert re.fullmatch(r"\d+[mh]", rule["for"])
     assert rule["labels"]["severity"] in {"info", "warning", "critical"}
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+
+
+def test_the_runbook_has_every_cause_of_an_unscanned_request() -> None:
+    """Which setting forwards it: not every cause is a line of the failure policy."""
+    runbook = (OBSERVABILITY.parent / "runbook.md").read_text("utf-8")
+    section = runbook.partition("## SidecarForwardsUnscanned")[2].partition("\n## ")[0]
+    causes = {sample.labels["cause"] for sample in FAMILIES["sidecar_unscanned_forward"].samples}
+    assert [cause for cause in sorted(causes | set(Source)) if f"`{cause}`" not in section] == []
 
 
 def test_every_alert_links_to_its_section_of_the_runbook() -> None:

@@ -51,6 +51,16 @@ def test_the_templates_are_those_of_the_overlays() -> None:
         assert path.read_text("utf-8") == text, path.name
 
 
+def test_the_notes_name_what_is_still_to_do() -> None:
+    """A key, an account, and the Secret that the webhook's pods wait for; the same commands are in the guide."""
+    notes = (chart.CHART / "templates" / "NOTES.txt").read_text("utf-8")
+    guide = (chart.CHART.parents[1] / "docs" / "kubernetes.md").read_text("utf-8")
+    for words in ("sidecar keys create", "sidecar admin create", "port-forward deploy/prompt-sidecar 8081"):
+        assert words in notes
+        assert words in guide
+    assert "--secret" in notes
+
+
 def test_the_chart_has_the_version_and_the_image_of_the_package() -> None:
     """One release of everything."""
     described = yaml.safe_load((chart.CHART / "Chart.yaml").read_text("utf-8"))
