@@ -79,12 +79,12 @@ def _config_maps(namespace: str, objects: Objects) -> Objects:
         return []
 
 
-def _ask_kubectl(namespace: str, what: list[str], selector: str | None = None) -> str:
+def _ask_kubectl(namespace: str, kinds: list[str], selector: str | None = None) -> str:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         way = f"kubectl get pods -n {namespace} -o json | sidecar doctor -"
         raise SidecarError(f"kubectl is not on the PATH; where it is, run: {way}")
-    command = [kubectl, "get", *what, f"--namespace={namespace}", "--output=json"]
+    command = [kubectl, "get", *kinds, f"--namespace={namespace}", "--output=json"]
     command += [f"--selector={selector}"] if selector else []
     try:
         done = subprocess.run(command, capture_output=True, timeout=KUBECTL_SECONDS, check=False)  # noqa: S603
@@ -122,8 +122,8 @@ def _readable() -> Iterator[None]:
 
 def _maps_beside(metadata: dict[str, Any], maps: Objects) -> dict[str, dict[str, Any]]:
     """The ConfigMaps that pods of this object can name: those of its namespace, as far as the input says it."""
-    own, named = metadata.get("namespace"), [(item.get("metadata") or {}, item) for item in maps]
-    beside = [(theirs, item) for theirs, item in named if theirs.get("namespace") in {None, own} or own is None]
+    home, items = metadata.get("namespace"), [(item.get("metadata") or {}, item) for item in maps]
+    beside = [(theirs, item) for theirs, item in items if theirs.get("namespace") in {None, home} or home is None]
     return {str(theirs.get("name")): item for theirs, item in beside}
 
 
@@ -143,7 +143,7 @@ def _findings(document: dict[str, Any], maps: Objects, selector: str | None) -> 
         return []
     metadata = typed.get("metadata") or {}
     names = (metadata.get("name"), metadata.get("generateName"), "without a name")
-    name = f"{typed['kind']}/{next(one for one in names if one is not None)}"
+    name = f"{typed['kind']}/{next(text for text in names if text is not None)}"
     place = f"{metadata['namespace']} {name}" if metadata.get("namespace") else name
     entries = [({**pod.holder, "spec": pod.spec}, pod.knative) for pod in pods(typed, path)]
     near = _maps_beside(metadata, maps)

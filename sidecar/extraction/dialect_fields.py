@@ -53,23 +53,34 @@ SHARED = DialectFields()
 @cache
 def fields_of(dialect: str) -> DialectFields:
     """The table of the protocol with this name."""
-    own = protocol(dialect).fields
-    if own is None:
+    added = protocol(dialect).fields
+    if added is None:
         return SHARED
-    known = SHARED.known | own.names | own.free_form | own.definitions | own.untrusted | own.references | own.media
+    names = (
+        SHARED.known
+        | added.names
+        | added.free_form
+        | added.definitions
+        | added.untrusted
+        | added.references
+        | added.media
+    )
     return DialectFields(
-        known=known,
-        free_form=SHARED.free_form | own.free_form,
-        definitions=SHARED.definitions | own.definitions,
-        untrusted=SHARED.untrusted | own.untrusted,
-        references=SHARED.references | own.references,
-        fetches=SHARED.fetches | own.fetches,
-        media=SHARED.media | own.media,
-        ids=SHARED.ids | own.ids,
-        opaque=SHARED.opaque | own.opaque,
-        enums={**SHARED.enums, **{name: SHARED.enums.get(name, frozenset()) | own.enums[name] for name in own.enums}},
-        prose=SHARED.prose | own.prose,
-        roles=own.roles or SHARED.roles,
-        result_texts=own.result_texts,
-        folded={shared.fold(name): name for name in known},
+        known=names,
+        free_form=SHARED.free_form | added.free_form,
+        definitions=SHARED.definitions | added.definitions,
+        untrusted=SHARED.untrusted | added.untrusted,
+        references=SHARED.references | added.references,
+        fetches=SHARED.fetches | added.fetches,
+        media=SHARED.media | added.media,
+        ids=SHARED.ids | added.ids,
+        opaque=SHARED.opaque | added.opaque,
+        enums={
+            **SHARED.enums,
+            **{name: SHARED.enums.get(name, frozenset()) | added.enums[name] for name in added.enums},
+        },
+        prose=SHARED.prose | added.prose,
+        roles=added.roles or SHARED.roles,
+        result_texts=added.result_texts,
+        folded={shared.fold(name): name for name in names},
     )

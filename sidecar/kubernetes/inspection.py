@@ -39,13 +39,13 @@ def inspect(pod: Object, maps: ConfigMaps | None = None, *, knative: bool = Fals
         return _without_sidecar(pod.get("metadata") or {}, spec)
     if other := _other_program(sidecar):
         return [Finding("error", f"its container {NAME} runs {other}, not `sidecar serve`: nothing scans its prompts")]
-    seen = settings_of(spec, sidecar, maps or {})
+    view = settings_of(spec, sidecar, maps or {})
     redirected = bool(options_of(spec).get("redirect"))
     return [
         *_state(pod, sidecar),
         *_place(spec, sidecar),
-        *_upstream(spec, sidecar, seen),
-        *_settings(seen),
+        *_upstream(spec, sidecar, view),
+        *_settings(view),
         *bypass.beside_sidecar(spec, ports_of(sidecar)[0], redirected=redirected),
     ]
 
@@ -126,12 +126,12 @@ def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
         )
 
 
-def _upstream(spec: Object, sidecar: Object, seen: SeenSettings) -> Iterator[Finding]:
+def _upstream(spec: Object, sidecar: Object, view: SeenSettings) -> Iterator[Finding]:
     named = value_of(sidecar, "SIDECAR__UPSTREAM__URL")
-    url = named or (seen.settings.upstream.url if seen.settings else "")
+    url = named or (view.settings.upstream.url if view.settings else "")
     if url and not url.startswith("echo"):
         yield Finding("ok", f"forwards to {url}")
-    elif not named and (seen.unseen or seen.problems):
+    elif not named and (view.hidden_sources or view.problems):
         yield Finding("ok", "its upstream is among the settings that are not seen from here")
     else:
         yield Finding("error", "no upstream is set: the sidecar echoes prompts")
@@ -151,13 +151,15 @@ def _key(spec: Object, sidecar: Object) -> Finding:
     return Finding("error", "names a file with the provider's key, and mounts no Secret")
 
 
-def _settings(seen: SeenSettings) -> Iterator[Finding]:
+def _settings(view: SeenSettings) -> Iterator[Finding]:
     """Settings with which less is scanned or refused than by default, as far as they are seen."""
     yield from (
-        Finding("ok", f"its settings are those of the ConfigMap {name} and its variables") for name in seen.read
+        Finding("ok", f"its settings are those of the ConfigMap {name} and its variables") for name in view.read
     )
-    yield from (Finding("warning", reduction.text) for reduction in seen.reductions)
-    yield from (Finding("warning", f"some of its settings are not seen from here: {words}") for words in seen.unseen)
-    # With a part unseen, the settings may fit together in the pod.
-    level, words = ("warning", "as far as they are seen") if seen.unseen else ("error", "so it does not start")
-    yield from (Finding(level, f"its settings are refused, {words}: {problem}") for problem in seen.problems)
+    yield from (Finding("warning", reduction.text) for reduction in view.reductions)
+    yield from (
+        Finding("warning", f"some of its settings are not seen from here: {words}") for words in view.hidden_sources
+    )
+    # With a part hidden_sources, the settings may fit together in the pod.
+    level, words = ("warning", "as far as they are seen") if view.hidden_sources else ("error", "so it does not start")
+    yield from (Finding(level, f"its settings are refused, {words}: {problem}") for problem in view.problems)

@@ -30,11 +30,11 @@ _SECRETS = ("url", "key", "token", "secret", "password")
 
 @dataclass(slots=True)
 class SeenSettings:
-    """`settings` None: they are refused, for `problems`. `unseen` names sources, `read` ConfigMaps that hold a file."""
+    """`settings` None: they are refused, for `problems`. `read`: the ConfigMaps that hold a file."""
 
     settings: Settings | None = None
     problems: list[str] = field(default_factory=list)
-    unseen: list[str] = field(default_factory=list)
+    hidden_sources: list[str] = field(default_factory=list)
     read: list[str] = field(default_factory=list)
     variables: dict[str, str] = field(default_factory=dict)
 
@@ -44,17 +44,17 @@ class SeenSettings:
         if self.settings is not None:
             return reductions(self.settings)
         alone = (validated({}, {name: value})[0] for name, value in self.variables.items())
-        return [found for settings in alone if settings is not None for found in reductions(settings)]
+        return [each for settings in alone if settings is not None for each in reductions(settings)]
 
 
 def settings_of(spec: Spec, sidecar: Spec, maps: ConfigMaps) -> SeenSettings:
     """The settings with which the sidecar of this pod starts."""
-    seen = SeenSettings()
-    values = _file_values(spec, sidecar, maps, seen)
-    seen.variables = dict(_variables(sidecar, maps, seen))
-    settings, problems = validated(copy.deepcopy(values), seen.variables)
-    seen.settings, seen.problems = (None if problems else settings), [*seen.problems, *problems]
-    return seen
+    view = SeenSettings()
+    values = _file_values(spec, sidecar, maps, view)
+    view.variables = dict(_variables(sidecar, maps, view))
+    settings, problems = validated(copy.deepcopy(values), view.variables)
+    view.settings, view.problems = (None if problems else settings), [*view.problems, *problems]
+    return view
 
 
 def config_map_names(spec: Spec, sidecar: Spec) -> set[str]:
@@ -84,17 +84,17 @@ def _is_within(path: str, folder: object) -> bool:
 def _path(sidecar: Spec) -> str | None:
     """The file that `--config` names."""
     words = " ".join(str(word) for name in ("command", "args") for word in sidecar.get(name) or [])
-    found = _CONFIG.search(words)
-    return str(found[1]) if found else None
+    match = _CONFIG.search(words)
+    return str(match[1]) if match else None
 
 
 def _sources(volume: Spec) -> list[Spec]:
     """The ConfigMaps in a volume, a projected one has several."""
     listed = [volume, *((volume.get("projected") or {}).get("sources") or [])]
-    return [one["configMap"] for one in listed if isinstance(one.get("configMap"), dict)]
+    return [source["configMap"] for source in listed if isinstance(source.get("configMap"), dict)]
 
 
-def _file_values(spec: Spec, sidecar: Spec, maps: ConfigMaps, seen: SeenSettings) -> dict[str, Any]:
+def _file_values(spec: Spec, sidecar: Spec, maps: ConfigMaps, view: SeenSettings) -> dict[str, Any]:
     path = _path(sidecar)
     if path is None:
         return {}
@@ -104,49 +104,51 @@ def _file_values(spec: Spec, sidecar: Spec, maps: ConfigMaps, seen: SeenSettings
         keys = {str(item.get("path")): item.get("key") for item in source.get("items") or []} or {inner: inner}
         text = ((maps.get(name) or {}).get("data") or {}).get(keys.get(inner))
         if isinstance(text, str):
-            seen.read.append(name)
-            return _parsed(text, f"ConfigMap {name}, {inner}", seen)
-        seen.unseen.append(f"ConfigMap {name}, which is not in the input" if name not in maps else f"file {path}")
+            view.read.append(name)
+            return _parsed(text, f"ConfigMap {name}, {inner}", view)
+        view.hidden_sources.append(
+            f"ConfigMap {name}, which is not in the input" if name not in maps else f"file {path}"
+        )
         return {}
-    seen.unseen.append(f"file {path}")
+    view.hidden_sources.append(f"file {path}")
     return {}
 
 
-def _parsed(text: str, place: str, seen: SeenSettings) -> dict[str, Any]:
+def _parsed(text: str, place: str, view: SeenSettings) -> dict[str, Any]:
     try:
         values = yaml.load(text)
     except (yaml.YamlError, *YAML_ERRORS) as error:
-        seen.problems.append(f"{place}: {yaml.describe(error)}")
+        view.problems.append(f"{place}: {yaml.describe(error)}")
         return {}
     if values is not None and not isinstance(values, dict):
-        seen.problems.append(f"{place}: the top level must be a mapping of settings")
+        view.problems.append(f"{place}: the top level must be a mapping of settings")
         return {}
     return values or {}
 
 
-def _variables(sidecar: Spec, maps: ConfigMaps, seen: SeenSettings) -> Iterator[tuple[str, str]]:
+def _variables(sidecar: Spec, maps: ConfigMaps, view: SeenSettings) -> Iterator[tuple[str, str]]:
     """Those that are settings; a later one takes precedence."""
-    for name, value in (*_from_sources(sidecar, maps, seen), *_own(sidecar, maps, seen)):
+    for name, value in (*_from_sources(sidecar, maps, view), *_single_variables(sidecar, maps, view)):
         if not name.upper().startswith(ENV_PREFIX):
             continue
-        if "$(" in value or _names_file(name, seen):
-            seen.unseen += [f"value of {name}"] if "$(" in value else []
+        if "$(" in value or _names_file(name, view):
+            view.hidden_sources += [f"value of {name}"] if "$(" in value else []
             continue
         yield name, value
 
 
-def _from_sources(sidecar: Spec, maps: ConfigMaps, seen: SeenSettings) -> Iterator[tuple[str, str]]:
+def _from_sources(sidecar: Spec, maps: ConfigMaps, view: SeenSettings) -> Iterator[tuple[str, str]]:
     for entry in items(sidecar, "envFrom"):
         name = (entry.get("configMapRef") or {}).get("name")
         if name not in maps:
             secret = (entry.get("secretRef") or {}).get("name")
-            seen.unseen.append(f"Secret {secret} (envFrom)" if secret else f"ConfigMap {name} (envFrom)")
+            view.hidden_sources.append(f"Secret {secret} (envFrom)" if secret else f"ConfigMap {name} (envFrom)")
             continue
         data = maps[str(name)].get("data") or {}
         yield from ((f"{entry.get('prefix') or ''}{key}", str(value)) for key, value in data.items())
 
 
-def _own(sidecar: Spec, maps: ConfigMaps, seen: SeenSettings) -> Iterator[tuple[str, str]]:
+def _single_variables(sidecar: Spec, maps: ConfigMaps, view: SeenSettings) -> Iterator[tuple[str, str]]:
     for entry in items(sidecar, "env"):
         name, origin = str(entry.get("name")), entry.get("valueFrom")
         if not origin:
@@ -157,14 +159,14 @@ def _own(sidecar: Spec, maps: ConfigMaps, seen: SeenSettings) -> Iterator[tuple[
         if value is not None:
             yield name, str(value)
         elif set(origin) & {"configMapKeyRef", "secretKeyRef"} and name.upper().startswith(ENV_PREFIX):
-            seen.unseen.append(f"value of {name} (valueFrom)")
+            view.hidden_sources.append(f"value of {name} (valueFrom)")
 
 
-def _names_file(name: str, seen: SeenSettings) -> bool:
+def _names_file(name: str, view: SeenSettings) -> bool:
     """Whether a variable names a file with the value of a setting, which is not read here."""
     setting = name[len(ENV_PREFIX) :].lower().replace("__", ".")
     if not setting.endswith("_file") or setting in validation.settings_of(Settings):
         return False
     if not setting.removesuffix("_file").endswith(_SECRETS):
-        seen.unseen.append(f"file that {name} names")
+        view.hidden_sources.append(f"file that {name} names")
     return True

@@ -39,7 +39,7 @@ def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", lambda hit: f"_{hit[1].lower()}", name)
 
 
-def _both(names: str) -> frozenset[str]:
+def _spellings(names: str) -> frozenset[str]:
     """These names or paths as written, in camel case, and in snake case."""
     return frozenset(spelling for name in names.split() for spelling in (name, _snake(name)))
 
@@ -54,9 +54,9 @@ _SHAPE = Shape(
     system=_below(*_REQUESTS, names="systemInstruction system_instruction"),
 )
 _PARTS = [
-    f"{place}.parts{many}"
+    f"{place}.parts{suffix}"
     for place in sorted(_SHAPE.turns | _SHAPE.system)
-    for many in ("", "[]")  # a list of one may be given as its item
+    for suffix in ("", "[]")  # a list of one may be given as its item
 ]
 _NAMES = """
     contents parts role systemInstruction generateContentRequest functionCall executableCode thought thoughtSignature
@@ -83,21 +83,23 @@ _TASKS = """
 
 
 def _enums(values: dict[str, str]) -> dict[str, frozenset[str]]:
-    return {spelling: words(values[name]) for name in values for spelling in _both(name)}
+    return {spelling: words(values[name]) for name in values for spelling in _spellings(name)}
 
 
 FIELDS = Fields(
-    names=_both(_NAMES),
-    free_form=_both("args response partMetadata labels parametersJsonSchema responseJsonSchema responseSchema"),
-    definitions=_both("functionDeclarations toolConfig responseSchema responseJsonSchema parametersJsonSchema"),
-    untrusted=_both("functionResponse toolResponse codeExecutionResult"),
-    references=_both("fileUri cachedContent gcsUri"),
-    fetches=_both(" ".join(f"{tools}.{name}" for name in _FETCHES.split() for tools in ("tools", "tools[]"))),
-    media=_both("bytesBase64Encoded"),
-    ids=_both("generateContentRequest.model requests[].model")
-    | _both(" ".join(f"{part}.{name}" for part in _PARTS for name in ("thoughtSignature", "inlineData.mimeType")))
-    | _both(" ".join(f"{part}.{name}" for part in _PARTS for name in ("fileData.mimeType", "functionResponse.id"))),
-    opaque=_both("thoughtSignature"),
+    names=_spellings(_NAMES),
+    free_form=_spellings("args response partMetadata labels parametersJsonSchema responseJsonSchema responseSchema"),
+    definitions=_spellings("functionDeclarations toolConfig responseSchema responseJsonSchema parametersJsonSchema"),
+    untrusted=_spellings("functionResponse toolResponse codeExecutionResult"),
+    references=_spellings("fileUri cachedContent gcsUri"),
+    fetches=_spellings(" ".join(f"{tools}.{name}" for name in _FETCHES.split() for tools in ("tools", "tools[]"))),
+    media=_spellings("bytesBase64Encoded"),
+    ids=_spellings("generateContentRequest.model requests[].model")
+    | _spellings(" ".join(f"{part}.{name}" for part in _PARTS for name in ("thoughtSignature", "inlineData.mimeType")))
+    | _spellings(
+        " ".join(f"{part}.{name}" for part in _PARTS for name in ("fileData.mimeType", "functionResponse.id"))
+    ),
+    opaque=_spellings("thoughtSignature"),
     enums={
         "role": words("model"),
         "mode": words("AUTO ANY NONE VALIDATED"),

@@ -51,7 +51,12 @@ def var(name: str, value: str) -> dict[str, str]:
 def test_a_file_of_settings_is_read_from_its_config_map(spec: dict[str, Any]) -> None:
     """Wherever it is mounted; variables take precedence over it."""
     found = seen(spec)
-    assert (reasons(found), found.read, found.unseen, found.problems) == (["mode", "threshold"], ["shop"], [], [])
+    assert (reasons(found), found.read, found.hidden_sources, found.problems) == (
+        ["mode", "threshold"],
+        ["shop"],
+        [],
+        [],
+    )
     assert reasons(seen(spec, None, var("SIDECAR__MODE", "enforce"), var("sidecar__scan__threshold", "0.5"))) == []
     assert config_map_names(spec, spec["initContainers"][0]) == {"shop"}
 
@@ -68,7 +73,7 @@ def test_a_file_of_settings_is_read_from_its_config_map(spec: dict[str, Any]) ->
 def test_a_file_that_is_not_seen_is_named(spec: dict[str, Any], maps: Any, words: str) -> None:
     """What the variables say is known all the same."""
     found = seen(spec, maps, var("SIDECAR__MODE", "monitor"))
-    assert (found.unseen, reasons(found)) == ([words], ["mode"])
+    assert (found.hidden_sources, reasons(found)) == ([words], ["mode"])
 
 
 def test_variables_come_from_config_maps_too() -> None:
@@ -84,7 +89,7 @@ def test_variables_come_from_config_maps_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "unseen"),
+    ("fields", "hidden_sources"),
     [
         ({"envFrom": [{"secretRef": {"name": "s"}}]}, ["Secret s (envFrom)"]),
         ({"envFrom": [{"configMapRef": {"name": "m"}}]}, ["ConfigMap m (envFrom)"]),
@@ -98,10 +103,10 @@ def test_variables_come_from_config_maps_too() -> None:
         ({"env": [{"name": "SIDECAR__LAYERS__SEMANTIC__THREADS", "valueFrom": {"resourceFieldRef": {}}}]}, []),
     ],
 )
-def test_a_variable_from_elsewhere_is_named(fields: dict[str, Any], unseen: list[str]) -> None:
+def test_a_variable_from_elsewhere_is_named(fields: dict[str, Any], hidden_sources: list[str]) -> None:
     """A secret in a file opens nothing, and no file of this machine is read."""
     found = settings_of({}, {"name": "prompt-sidecar", **fields}, {})
-    assert (found.unseen, found.problems) == (unseen, [])
+    assert (found.hidden_sources, found.problems) == (hidden_sources, [])
 
 
 @pytest.mark.parametrize(

@@ -225,9 +225,9 @@ def header_options(headers: Mapping[str, str]) -> list[dict[str, Any]]:
     ]
 
 
-def header_changes(received: Iterable[str], kept: Container[str], added: Mapping[str, str]) -> dict[str, Any]:
+def header_changes(received: Iterable[str], names: Container[str], added: Mapping[str, str]) -> dict[str, Any]:
     """What Envoy has to change in headers of these names: those of its connections and the length are its own."""
-    removed = {name.lower() for name in received if name not in kept and name not in added} - CONNECTION_HEADERS
+    removed = {name.lower() for name in received if name not in names and name not in added} - CONNECTION_HEADERS
     return {"remove_headers": sorted(removed), "set_headers": header_options(added)}
 
 

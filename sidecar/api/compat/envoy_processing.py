@@ -130,8 +130,8 @@ class EnvoyStream:
         self, request: UpstreamRequest, verdict_headers: Mapping[str, str]
     ) -> AsyncIterator[UpstreamResponse]:
         """Let Envoy send the request on, and wait for the headers of the response. See `Carrier`."""
-        wanted = request.headers.get("Accept-Encoding")
-        added = {"accept-encoding": wanted} if wanted and wanted != self._headers.get("Accept-Encoding") else {}
+        coding = request.headers.get("Accept-Encoding")
+        added = {"accept-encoding": coding} if coding and coding != self._headers.get("Accept-Encoding") else {}
         self.request.change_headers(header_changes(self._headers, request.headers, added))
         if request.body is None or isinstance(request.body, bytes):
             await self.request.finish(request.body or b"")
@@ -217,8 +217,8 @@ class EnvoyResponse:
 
     def change_headers(self, response: UpstreamResponse, extra_headers: Mapping[str, str]) -> None:
         """Send on the headers of this response, which may have lost some, and the extra ones."""
-        kept = client_headers(response.headers)
-        self.direction.change_headers(header_changes(self.headers, kept, CIMultiDict(extra_headers)))
+        names = client_headers(response.headers)
+        self.direction.change_headers(header_changes(self.headers, names, CIMultiDict(extra_headers)))
 
 
 class _BodyNotSent(Oversize):

@@ -179,6 +179,6 @@ def _modes(first: Any) -> tuple[BodyMode, BodyMode]:
 
 def _request_headers(received: CIMultiDict[str]) -> CIMultiDict[str]:
     """The headers for the handlers: `Upgrade` is one by which they recognise websockets."""
-    known = CONNECTION_HEADERS - {"content-length", "upgrade"}
-    forwarded = [(name, value) for name, value in received.items() if name.lower() not in known]
+    names = CONNECTION_HEADERS - {"content-length", "upgrade"}
+    forwarded = [(name, value) for name, value in received.items() if name.lower() not in names]
     return CIMultiDict([*forwarded, ("Host", "localhost")])
