@@ -83,7 +83,7 @@ class Watcher:
         if alert.name in _STATES:
             self._firing.add(alert.name)
         if alert.name == "protection_reduced":
-            self._reported = frozenset(one.text for one in self._reductions())
+            self._reported = frozenset(reduction.text for reduction in self._reductions())
         self._send(alert)
 
     def _blocks(self, now: float) -> Iterator[Alert]:
@@ -109,14 +109,14 @@ class Watcher:
 
     def _reduced(self) -> Alert:
         """Fires again when something is added to what was reported."""
-        found = self._reductions()
-        texts = frozenset(one.text for one in found)
+        reductions = self._reductions()
+        texts = frozenset(reduction.text for reduction in reductions)
         self._reported &= texts
         if texts - self._reported:
             self._firing.discard("protection_reduced")
-        words = "; ".join(one.text for one in found)[:1_000]
-        alert = _state("protection_reduced", bool(found), words, "nothing lets more pass than the defaults")
-        return replace(alert, details={"reasons": sorted({one.reason for one in found})})
+        words = "; ".join(reduction.text for reduction in reductions)[:1_000]
+        alert = _state("protection_reduced", bool(reductions), words, "nothing lets more pass than the defaults")
+        return replace(alert, details={"reasons": sorted({reduction.reason for reduction in reductions})})
 
     def _states(self, fullness: float) -> Iterator[Alert]:
         problems = list(self._problems())

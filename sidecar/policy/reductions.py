@@ -35,7 +35,7 @@ def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reductio
     """All of them, in the order of the reasons; `keys`: also those that are valid no more, which do not count."""
     now = datetime.now(UTC)
     valid = [key for key in keys if key.state(now) is KeyState.VALID]
-    found = {
+    texts = {
         "mode": ["mode: monitor forwards everything, attacks too"] if settings.mode == "monitor" else [],
         "threshold": _thresholds(settings),
         "layers": _layers(settings),
@@ -47,7 +47,7 @@ def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reductio
         "failure": _failure(settings),
         "keys": [text for key in valid for text in _key(key)],
     }
-    return [Reduction(reason, text) for reason in REASONS for text in found[reason]]
+    return [Reduction(reason, text) for reason in REASONS for text in texts[reason]]
 
 
 def holds_for_every_text(terms: ExceptionTerms) -> bool:
@@ -107,8 +107,8 @@ def _rules(settings: Settings) -> list[str]:
 
 
 def _few(names: list[str], most: int = 5) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{len(names)} ({', '.join(names[:most])}{more})"
+    suffix = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{len(names)} ({', '.join(names[:most])}{suffix})"
 
 
 def _policies(settings: Settings) -> list[str]:
@@ -157,8 +157,8 @@ def _failure(settings: Settings) -> list[str]:
 
 def _key(key: ApiKey) -> Iterator[str]:
     """By the key's id and name, as the page of keys has them."""
-    named = f"key {key.id} ({key.name})"
+    label = f"key {key.id} ({key.name})"
     if key.mode == "monitor":
-        yield f"{named}: mode monitor forwards everything, attacks too"
+        yield f"{label}: mode monitor forwards everything, attacks too"
     if key.threshold is not None and key.threshold >= NEARLY_NEVER:
-        yield f"{named}: threshold {key.threshold:g} blocks hardly anything"
+        yield f"{label}: threshold {key.threshold:g} blocks hardly anything"

@@ -27,7 +27,7 @@ class Protection:
     def __init__(self, settings: Callable[[], Settings], keys: Callable[[], Awaitable[Sequence[ApiKey]]]) -> None:
         self._settings, self._read_keys = settings, keys
         self._keys: Sequence[ApiKey] = ()
-        self._found: list[Reduction] = []
+        self._reductions: list[Reduction] = []
         self._background = Background()
 
     async def start(self) -> None:
@@ -45,18 +45,18 @@ class Protection:
             self._keys = await self._read_keys()
         self.publish()
 
-    def found(self) -> Sequence[Reduction]:
+    def latest(self) -> Sequence[Reduction]:
         """Those of the last look."""
-        return self._found
+        return self._reductions
 
     def publish(self) -> None:
         """Set the metric, and log what is new and what is over."""
-        before, self._found = self._found, reductions(self._settings(), self._keys)
+        before, self._reductions = self._reductions, reductions(self._settings(), self._keys)
         for reason in REASONS:
-            PROTECTION_REDUCED.labels(reason).set(sum(one.reason == reason for one in self._found))
-        for one in self._found:
-            if one not in before:
-                _log.warning("protection_reduced", reason=one.reason, what=one.text)
-        for one in before:
-            if one not in self._found:
-                _log.info("protection_restored", reason=one.reason, what=one.text)
+            PROTECTION_REDUCED.labels(reason).set(sum(reduction.reason == reason for reduction in self._reductions))
+        for reduction in self._reductions:
+            if reduction not in before:
+                _log.warning("protection_reduced", reason=reduction.reason, what=reduction.text)
+        for reduction in before:
+            if reduction not in self._reductions:
+                _log.info("protection_restored", reason=reduction.reason, what=reduction.text)
