@@ -36,28 +36,28 @@ def settings_changes(old: Settings, new: Settings) -> list[str]:
 
 def shortened(changes: list[str]) -> str:
     """One line of them."""
-    more = len(changes) - MAX_LISTED
-    return ", ".join(changes[:MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
+    surplus = len(changes) - MAX_LISTED
+    return ", ".join(changes[:MAX_LISTED]) + (f" and {surplus} more" if surplus > 0 else "")
 
 
 def _line(name: str, before: str, after: str) -> str:
     return f"{name} changed" if _HIDDEN in {before, after} else f"{name} {before} to {after}"
 
 
-def _leaves(value: object, name: str = "", *, is_plain: bool = False) -> Iterator[tuple[str, _Leaf]]:
+def _leaves(value: object, name: str = "", *, readable: bool = False) -> Iterator[tuple[str, _Leaf]]:
     """Every single setting by its name: the value that is compared, and how it is shown."""
     prefix = f"{name}." if name else ""
     if isinstance(value, BaseModel):
         for field, info in type(value).model_fields.items():
-            yield from _leaves(getattr(value, field), prefix + field, is_plain=_is_choice(info.annotation))
+            yield from _leaves(getattr(value, field), prefix + field, readable=_is_choice(info.annotation))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(item, f"{prefix}{key}", is_plain=is_plain)
+            yield from _leaves(item, f"{prefix}{key}", readable=readable)
     elif isinstance(value, tuple) and any(isinstance(item, BaseModel) for item in value):
         for number, item in enumerate(value):
             yield from _leaves(item, f"{prefix}{number}")
     else:
-        yield name, (value, _shown(value, is_plain=is_plain))
+        yield name, (value, _display(value, readable=readable))
 
 
 def _is_choice(annotation: object) -> bool:
@@ -65,15 +65,15 @@ def _is_choice(annotation: object) -> bool:
     return get_origin(annotation) is Literal or any(_is_choice(part) for part in get_args(annotation))
 
 
-def _shown(value: object, *, is_plain: bool) -> str:
+def _display(value: object, *, readable: bool) -> str:
     if value is None:
         return "none"
     if isinstance(value, Rate):
         return format_rate(value)
     if isinstance(value, tuple):
-        items = [_shown(item, is_plain=is_plain) for item in value]
+        items = [_display(item, readable=readable) for item in value]
         return _HIDDEN if _HIDDEN in items else f"[{', '.join(items)}]"
     if isinstance(value, bool):
         return str(value).lower()
-    is_plain = is_plain or isinstance(value, int | float | date | Path | Enum)
+    is_plain = isinstance(value, int | float | date | Path | Enum) or readable
     return f"{value:g}" if isinstance(value, float) else str(value) if is_plain else _HIDDEN

@@ -54,9 +54,9 @@ class Exceptions:
         done = visit.query.text("done")
         terms = self._status().settings.exceptions
         of_settings = [
-            (number, one, one.until >= now.date(), holds_for_every_text(one))
-            for number, one in enumerate(terms)
-            if not rule or rule in one.rules
+            (number, entry, entry.until >= now.date(), holds_for_every_text(entry))
+            for number, entry in enumerate(terms)
+            if not rule or rule in entry.rules
         ]
         values = {"rows": rows, "names": names, "rule_ids": rule_ids, "rule": rule, "done": done}
         return visit.page("exceptions.html", 200, of_settings=of_settings, **values)

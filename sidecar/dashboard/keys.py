@@ -141,8 +141,9 @@ class KeysPage:
 
     async def delete(self, visit: Visit) -> web.Response:
         """Revoke a key and delete its record."""
+        row = await visit.store.keys.get(_id(visit))
         await self._keyring.delete(_id(visit))
-        await visit.note("key_deleted", _id(visit))
+        await visit.note("key_deleted", _id(visit), f"{row[0].name} ({row[0].environment})" if row else "")
         return to("/keys", "deleted")
 
     def _own_terms(self, form: Form, checks: Checks) -> KeyOverrides:

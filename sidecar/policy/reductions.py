@@ -82,9 +82,9 @@ def _layers(settings: Settings) -> list[str]:
 
 
 def _sources(settings: Settings) -> list[str]:
-    layers = {layer for layer in LayerName if settings.is_enabled(layer)}
-    empty = [name for name, policy in settings.scan.sources.by_source.items() if not layers.intersection(policy.layers)]
-    if not layers:
+    used = {layer for layer in LayerName if settings.is_enabled(layer)}
+    empty = [name for name, policy in settings.scan.sources.by_source.items() if not used.intersection(policy.layers)]
+    if not used:
         return []
     if len(empty) == len(Source):
         return ["scan.sources: no layer in use reads any of them, so failure.all decides about every request"]
@@ -103,12 +103,12 @@ def _rules(settings: Settings) -> list[str]:
         status: [rule for rule, terms in settings.rules.items() if terms.status == status] for status in ("off", "hint")
     }
     effects = {"off": "switched off", "hint": "only hint"}
-    return [f"rules: {_listing(names)} {effects[status]}" for status, names in by_status.items() if names]
+    return [f"rules: {_few(names)} {effects[status]}" for status, names in by_status.items() if names]
 
 
-def _listing(names: list[str], limit: int = 5) -> str:
-    rest = f" and {len(names) - limit} more" if len(names) > limit else ""
-    return f"{len(names)} ({', '.join(names[:limit])}{rest})"
+def _few(names: list[str], most: int = 5) -> str:
+    suffix = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{len(names)} ({', '.join(names[:most])}{suffix})"
 
 
 def _policies(settings: Settings) -> list[str]:
@@ -157,8 +157,8 @@ def _failure(settings: Settings) -> list[str]:
 
 def _key(key: ApiKey) -> Iterator[str]:
     """By the key's id and name, as the page of keys has them."""
-    place = f"key {key.id} ({key.name})"
+    label = f"key {key.id} ({key.name})"
     if key.mode == "monitor":
-        yield f"{place}: mode monitor forwards everything, attacks too"
+        yield f"{label}: mode monitor forwards everything, attacks too"
     if key.threshold is not None and key.threshold >= NEARLY_NEVER:
-        yield f"{place}: threshold {key.threshold:g} blocks hardly anything"
+        yield f"{label}: threshold {key.threshold:g} blocks hardly anything"

@@ -165,8 +165,8 @@ class Sidecar:
         await self._protection.start()
         stack.push_async_callback(self._protection.close)
         problems = partial(self._trouble, decision_log, sinks)
-        reduced = self._protection.found
-        await stack.enter_async_context(outbound.alerts(settings, problems, reduced, decision_log))
+        reductions = self._protection.latest
+        await stack.enter_async_context(outbound.alerts(settings, problems, reductions, decision_log))
         await self._report_to_workers()
         await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
         self._readiness.publish()

@@ -45,7 +45,7 @@ class Protection:
             self._keys = await self._read_keys()
         self.publish()
 
-    def found(self) -> Sequence[Reduction]:
+    def latest(self) -> Sequence[Reduction]:
         """Those of the last look."""
         return self._reductions
 
@@ -53,7 +53,7 @@ class Protection:
         """Set the metric, and log what is new and what is over."""
         before, self._reductions = self._reductions, reductions(self._settings(), self._keys)
         for reason in REASONS:
-            PROTECTION_REDUCED.labels(reason).set(sum(each.reason == reason for each in self._reductions))
+            PROTECTION_REDUCED.labels(reason).set(sum(reduction.reason == reason for reduction in self._reductions))
         for reduction in self._reductions:
             if reduction not in before:
                 _log.warning("protection_reduced", reason=reduction.reason, what=reduction.text)

@@ -34,14 +34,14 @@ class SettingsTrail:
         """Note what lets more pass than the defaults, unless the last start found the same."""
         if not self._writes:
             return
-        summary = "; ".join(reduction.text for reduction in reductions(settings)) or NOTHING
+        detail = "; ".join(reduction.text for reduction in reductions(settings)) or NOTHING
         try:
             latest = await self._store.audit.query(actor=ACTOR, action=AT_START, limit=1)
         except StoreError as error:
             _log.warning("audit_lost", action=AT_START, error=error)
             return
-        if summary[:MAX_DETAIL] != (latest[0].detail if latest else NOTHING):
-            await self._add(AT_START, summary[:MAX_DETAIL])
+        if detail[:MAX_DETAIL] != (latest[0].detail if latest else NOTHING):
+            await self._add(AT_START, detail[:MAX_DETAIL])
 
     async def changed(self, old: Settings, new: Settings, revisions: tuple[str, str]) -> None:
         """Note what a reload changed; `revisions`: those of the rules before and after."""

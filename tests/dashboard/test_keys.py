@@ -220,3 +220,13 @@ async def test_all_errors_of_a_form_are_shown_at_once(site: DashboardSite) -> No
     assert page.body.count('aria-invalid="true"') == 5
     assert 'value="often"' in page.body
     assert (await site.store.keys.list()) == [key]
+
+
+async def test_a_deleted_key_keeps_its_name_in_the_audit_trail(site: DashboardSite) -> None:
+    """Its record is gone, and its id alone would say nothing."""
+    await site.ada.post("/keys", {"name": "team-a", "environment": "production", "mode": "monitor"})
+    (key,) = await site.store.keys.list()
+    await site.ada.post(f"/keys/{key.id}/delete", page="/keys")
+    events = {event.action: (event.target, event.detail) for event in await site.store.audit.query()}
+    assert events["key_created"] == (key.id, "team-a (production): mode monitor")
+    assert events["key_deleted"] == (key.id, "team-a (production)")

@@ -141,3 +141,11 @@ async def test_the_page_loads_itself_again_if_asked(site: DashboardSite) -> None
     assert link == "/?range=week&key=abc&live=1"
     assert "Refresh" not in page.headers
     assert (await site.vic.get(link)).headers["Refresh"] == str(LIVE_SECONDS)
+
+
+async def test_the_range_of_a_key_names_it(site: DashboardSite) -> None:
+    """By its name; by the id where the key was deleted."""
+    await site.ada.post("/keys", {"name": "team-a", "environment": "production"})
+    (key,) = await site.store.keys.list()
+    assert "of key team-a , from" in (await site.vic.get(f"/?key={key.id}")).text.replace("team-a,", "team-a ,")
+    assert "of key nYde49iV" in (await site.vic.get("/?key=nYde49iV")).text

@@ -43,7 +43,7 @@ async def test_the_metric_follows_settings_and_keys(capsys: pytest.CaptureFixtur
     settings, away = Settings.model_validate({"mode": "monitor"}), True
     await protection.look()
     assert gauge() == {"keys": 2.0, "mode": 1.0}
-    assert [one.reason for one in protection.found()] == ["mode", "keys", "keys"]
+    assert [one.reason for one in protection.latest()] == ["mode", "keys", "keys"]
     settings, away, keys = Settings(), False, []
     await protection.look()
     assert gauge() == {}

@@ -63,6 +63,6 @@ async def test_a_running_server_notes_what_a_reload_changed(tmp_path: Path) -> N
         running.reload()
         await eventually(lambda: running._reloader.state.generation == 3, 30)
         deadline = monotonic() + 30
-        while len(await entries(running.store)) < 2 and monotonic() < deadline:  # noqa: ASYNC110 - another task writes it
+        while len(await entries(running.store)) < 2 and monotonic() < deadline:  # noqa: ASYNC110 - written beside the reload
             await asyncio.sleep(0.05)
         assert (await entries(running.store))[-1] == ("settings_changed", "mode enforce to monitor")
