@@ -290,7 +290,7 @@ def test_every_setting_is_in_a_table_or_in_the_list() -> None:
     classed = FIRST | SECOND | set(NOT_BY_ENTRY_POINT)
     assert [name for name in sorted(names) if not parts[name] & classed] == []
     assert classed - {part for several in parts.values() for part in several} == set()
-    for rows, wanted in zip(tables(), (FIRST, SECOND), strict=True):
+    for rows, wanted in zip(tables()[:2], (FIRST, SECOND), strict=True):
         assert [name for name in wanted if not any(name.split(".")[-1] in row for row in rows)] == []
 
 

