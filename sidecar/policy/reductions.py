@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from sidecar.config import ExceptionTerms, Settings
 from sidecar.policy.rules import SHIPPED, compiled, shipped_folder
-from sidecar.storage import ApiKey, KeyState
 from sidecar.types import LayerName, Source
+
+if TYPE_CHECKING:
+    from sidecar.storage import ApiKey
 
 REASONS = ("mode", "threshold", "layers", "sources", "models", "rules", "policies", "exceptions", "failure", "keys")
 """Every reason, as the label of the metric has it."""
@@ -34,7 +37,7 @@ class Reduction:
 def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reduction]:
     """All of them, in the order of the reasons; `keys`: also those that are valid no more, which do not count."""
     now = datetime.now(UTC)
-    valid = [key for key in keys if key.state(now) is KeyState.VALID]
+    valid = [key for key in keys if key.state(now) == "valid"]
     texts = {
         "mode": ["mode: monitor forwards everything, attacks too"] if settings.mode == "monitor" else [],
         "threshold": _thresholds(settings),

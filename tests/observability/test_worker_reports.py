@@ -88,7 +88,6 @@ def test_gauges_are_what_their_words_say() -> None:
 GAUGES = {
     ("sidecar_ready",): (1, 0, 0),
     ("sidecar_dependency_up", "store"): (0, 1, 0),
-    ("sidecar_dependency_up", "redis"): (1, 1, 1),
     ("sidecar_log_queue",): (2, 3, 5),
     ("sidecar_connections",): (5, 7, 12),
     ("sidecar_generation",): (4, 2, 4),
