@@ -95,7 +95,7 @@ async def test_terms_are_changed_one_by_one(ring: KeyRing, store: Store, tmp_pat
     assert "rate 5/minute to 9/hour" in details[1]
 
 
-async def test_the_terms_of_a_new_key_are_in_the_audit_trail(store: Store, tmp_path: Path) -> None:
+async def test_the_terms_of_a_new_key_are_in_the_audit_trail(ring: KeyRing, store: Store, tmp_path: Path) -> None:
     """A key that is made in monitor mode reads as one that was changed to it."""
     await run(tmp_path, "create", "b", "--mode", "monitor", "--threshold", "0.99", "--rate", "5/minute")
     await run(tmp_path, "create", "c", "--environment", "production")
