@@ -291,7 +291,8 @@ async def test_the_connections_of_a_pool_are_bounded(postgres: servers.PostgreSq
             await connection.execute(text("SELECT pg_sleep(0.3)"))
 
     holding, seen = asyncio.gather(*(hold() for _ in range(6))), []
-    count = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND state = 'active'"  # noqa: S608 - ours
+    of_ours = f"datname = '{name}' AND state = 'active' AND query LIKE 'SELECT pg_sleep%'"
+    count = f"SELECT count(*) FROM pg_stat_activity WHERE {of_ours}"  # noqa: S608 - ours
     while not holding.done():
         seen.append(int(await asyncio.to_thread(postgres.sql, count)))
     await holding
