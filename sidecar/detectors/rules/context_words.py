@@ -192,18 +192,18 @@ FIRST_PERSON = (
 """The speaker cancels their own words."""
 OWN_WORDS = (
     r"\b(?:i|we)(?:'ve|\s+have|\s+had)?\s+(?:just\s+|already\s+)?(?:said|told|wrote|written|asked|mentioned|gave|given|sent|pasted|typed|discussed)\b"
-    r"|\b(?:in|from|of|on|about)\s+(?:my|our)\b|\bich\s+(?:\pL+\s+){0,3}(?:gesagt|geschrieben)|j'ai\s+(?:dit|écrit)|\b(?:dije|escribí|he\s+dicho)\b"
-    r"|\beu\s+(?:disse|escrevi)\b|\bho\s+(?:detto|scritto)\b|\bik\s+(?:\pL+\s+){0,3}(?:zei|schreef)|\bя\s+(?:\pL+\s+)?(?:сказал|написал|говорил|писал)"
+    r"|\b(?:in|from|of|on|about)\s+my\b|\bich\s+(?:{L}\s+){0,3}(?:gesagt|geschrieben)|j'ai\s+(?:dit|écrit)|\b(?:dije|escribí|he\s+dicho)\b"
+    r"|\beu\s+(?:disse|escrevi)\b|\bho\s+(?:detto|scritto)\b|\bik\s+(?:{L}\s+){0,3}(?:zei|schreef)|\bя\s+(?:{L}\s+)?(?:сказал|написал|говорил|писал)"
     r"|我(?:之前|刚才|刚刚|前面|上面|先前)?(?:说|說|写|問|问|讲)"
-)
+).replace("{L}", f"{LETTER}+")
 """The speaker's own earlier words, or a text of theirs."""
 EVERYTHING = r"\b(?:everything|all|alles|tout|todo|tudo|tutto|вс[её])\b|一切|所有|全部"
 """With it an attack begins as well: "forget everything I told you, your new job is ..."."""
 SLIP = (
     r"\b(?:i|we)\s+(?:made\s+(?:a|an)\s+(?:mistake|error|typo)|mistyped|misspoke|messed\s+up|pasted\s+the\s+wrong|was\s+wrong|meant)\b|\bmy\s+(?:mistake|bad|fault)\b"
     r"|\bwrong\s+(?:chat|file|window|tab|thread|text|message)\b|\bhabe\s+mich\s+(?:vertippt|geirrt|vertan|verschrieben)|\bme\s+suis\s+trompé|\bme\s+(?:equivoqué|he\s+equivocado|enganei)"
-    r"|\bho\s+sbagliato|\bvergiste\s+me|\b(?:ошибся|ошиблась|опечатал\w+)"
-)
+    r"|\bho\s+sbagliato|\bvergiste\s+me|\b(?:ошибся|ошиблась|опечатал{L})"
+).replace("{L}", f"{LETTER}+")
 """Why people take their words back."""
 CANCELLED_OBJECT = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+|messages?|rules?)\b|anweisung|vorgab|consignes|directives|[oó]rden|indicac|indicaz|instruções|ordens|regel|polec|wytyczn|инструк|указан|talimat|hướng|instruksi|تعليمات"
 """The object of such a cancellation, required by the two above."""

@@ -258,8 +258,7 @@ class Batcher:
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
         """All windows of one view by the first stage, and what was decoded in it without its surroundings."""
         text = job.texts[source.text]
-        decoded = list(self._scorer.decoded(source.view)) if _has_parts(text) else []
-        job.parts.update((id(source.view), window.start, window.end) for window in decoded)
+        decoded = self._scorer.decoded(source.view) if _has_parts(text) else ()
         for window in chain(self._scorer.windows(source.view.text), decoded):
             job.window_counts[source.text] += 1
             score = self._first_stage_score(window, text.channel)
@@ -291,8 +290,7 @@ class Batcher:
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
             score = self._second_stage_score(window, channel)
             total_cost += score.cost
-            is_part = (id(source.view), window.start, window.end) in job.parts
-            if not is_part and self._needs_rescoring(score, window, source.view.text, channel):
+            if self._needs_rescoring(score, window, source.view.text, channel):
                 score, cost = yield from self._rescored(score, window, source.view.text, channel)
                 total_cost += cost
             job.pending_counts[source.text] -= 1
@@ -328,7 +326,7 @@ class Batcher:
 
     def _needs_rescoring(self, score: WindowScore, window: Window, text: str, channel: int) -> bool:
         has_context = bool(text[: window.start].strip() or text[window.end :].strip())
-        return has_context and self._calibrated(score.logits, channel) >= RESCORE_FROM
+        return has_context and not window.alone and self._calibrated(score.logits, channel) >= RESCORE_FROM
 
     def _rescored(
         self, score: WindowScore, window: Window, text: str, channel: int

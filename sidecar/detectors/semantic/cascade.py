@@ -114,7 +114,8 @@ class CascadeScorer:
         for start, end in spans:
             candidates = list(islice(self.encoder.windows(text[start:end]), 2))
             if len(candidates) == 1:
-                yield replace(candidates[0], start=start + candidates[0].start, end=start + candidates[0].end)
+                first, last = start + candidates[0].start, start + candidates[0].end
+                yield replace(candidates[0], start=first, end=last, alone=True)
 
     def first_stage(self, window: Window, channel: int) -> FirstStageScore:
         """The first-stage score. A window that is not prose exits early: it cannot be judged."""

@@ -28,12 +28,16 @@ _SPACE = re.compile(r"\s")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """Token ids without special tokens, and the span of the text (code points) that they cover."""
+    """Token ids without special tokens, and the span of the text (code points) that they cover.
+
+    `alone`: a part of the text that is scored without its surroundings on purpose.
+    """
 
     ids: tuple[int, ...]
     start: int
     end: int
     text: str
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
