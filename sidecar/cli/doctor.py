@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from sidecar.kubernetes.bypass import Finding
 
 KUBECTL_SECONDS = 60
+_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+"""A DNS subdomain, as Kubernetes names objects."""
 _COLOURS = {"ok": "green", "skipped": "cyan", "warning": "yellow", "error": "red"}
 Objects = list[dict[str, Any]]
 Report = list[tuple[str, "list[Finding]"]]
@@ -45,7 +48,7 @@ async def doctor(file: Path | None, namespace: str | None, selector: str | None,
     """
     if (file is None) == (namespace is None):
         raise ConfigError("sidecar doctor", ["name a FILE (- for standard input) or a --namespace"])
-    objects = _objects(_ask_kubectl(namespace, ["pods"], selector) if namespace else _read(file))
+    objects = _objects(_ask_kubectl(namespace, "pods", selector) if namespace else _read(file))
     if namespace:
         objects += _config_maps(namespace, objects)
     report = _examine(objects, None if namespace else selector)
@@ -70,22 +73,25 @@ def _config_maps(namespace: str, objects: Objects) -> Objects:
     from sidecar.kubernetes.inspection import config_maps_of  # noqa: PLC0415 - a server does without
 
     with _readable():
-        names = sorted({name for item in objects for name in config_maps_of(item)})
+        names = sorted({name for item in objects for name in config_maps_of(item) if _NAME.fullmatch(name)})
     if not names:
         return []
     try:
-        return _objects(_ask_kubectl(namespace, ["configmaps", *names, "--ignore-not-found"]))
+        return _objects(_ask_kubectl(namespace, "configmaps", names=names))
     except SidecarError:
         return []
 
 
-def _ask_kubectl(namespace: str, kinds: list[str], selector: str | None = None) -> str:
+def _ask_kubectl(namespace: str, kind: str, selector: str | None = None, names: Sequence[str] = ()) -> str:
+    """`names` come from manifests: they are no options."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
         way = f"kubectl get pods -n {namespace} -o json | sidecar doctor -"
         raise SidecarError(f"kubectl is not on the PATH; where it is, run: {way}")
-    command = [kubectl, "get", *kinds, f"--namespace={namespace}", "--output=json"]
+    command = [kubectl, "get", f"--namespace={namespace}", "--output=json"]
     command += [f"--selector={selector}"] if selector else []
+    command += ["--ignore-not-found"] if names else []
+    command += ["--", kind, *names]
     try:
         done = subprocess.run(command, capture_output=True, timeout=KUBECTL_SECONDS, check=False)  # noqa: S603
     except subprocess.TimeoutExpired:

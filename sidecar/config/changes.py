@@ -17,8 +17,6 @@ from pydantic import BaseModel
 from sidecar.config.settings import Settings
 from sidecar.util.units import Rate, format_rate
 
-MAX_LISTED = 20
-"""Changes that are named one by one."""
 _HIDDEN = "(not shown)"
 _ABSENT = (None, "none")
 _Leaf = tuple[object, str]
@@ -31,13 +29,23 @@ def settings_changes(old: Settings, new: Settings) -> list[str]:
         _line(name, before.get(name, _ABSENT)[1], after.get(name, _ABSENT)[1])
         for name in dict.fromkeys((*before, *after))
         if before.get(name, _ABSENT)[0] != after.get(name, _ABSENT)[0]
+        and not (_is_split(name, before, after) or _is_split(name, after, before))
     ]
 
 
-def shortened(changes: list[str]) -> str:
-    """One line of them."""
-    surplus = len(changes) - MAX_LISTED
-    return ", ".join(changes[:MAX_LISTED]) + (f" and {surplus} more" if surplus > 0 else "")
+def _is_split(name: str, whole: dict[str, _Leaf], parts: dict[str, _Leaf]) -> bool:
+    """Whether an empty list of one side has entries on the other, which are named themselves."""
+    return name in whole and name not in parts and any(other.startswith(f"{name}.") for other in parts)
+
+
+def shortened(changes: list[str], limit: int) -> str:
+    """As many of them as fit into `limit` characters, and how many more there are."""
+    for count in range(len(changes), 0, -1):
+        surplus = len(changes) - count
+        line = ", ".join(changes[:count]) + (f" and {surplus} more" if surplus else "")
+        if len(line) <= limit:
+            return line
+    return f"{len(changes)} changes"
 
 
 def _line(name: str, before: str, after: str) -> str:

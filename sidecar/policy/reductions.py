@@ -1,12 +1,13 @@
 """What lets more pass than the defaults do: one table of reasons, from the settings and the keys.
 
-The overview, `check`, the log line of a start, `sidecar_protection_reduced` and the alert of that name all say what is
-found here. Settings that are only risky or without effect are in `sidecar.cli.setting_warnings`.
+The overview, the log line of a start, `sidecar_protection_reduced` and the alert of that name all say what is found
+here, and `check` says it of the settings. Settings that are only risky or without effect are in
+`sidecar.cli.setting_warnings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from sidecar.config import ExceptionTerms, Settings
 from sidecar.policy.rules import SHIPPED, compiled, shipped_folder
 from sidecar.types import LayerName, Source
+from sidecar.util.units import parse_rule_changes
 
 if TYPE_CHECKING:
     from sidecar.storage import ApiKey
@@ -48,7 +50,7 @@ def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reductio
         "policies": _policies(settings),
         "exceptions": _exceptions(settings),
         "failure": _failure(settings),
-        "keys": [text for key in valid for text in _key(key)],
+        "keys": [text for key in valid for text in _key(key, settings.scan.threshold)],
     }
     return [Reduction(reason, text) for reason in REASONS for text in texts[reason]]
 
@@ -102,11 +104,22 @@ def _models(settings: Settings) -> list[str]:
 
 
 def _rules(settings: Settings) -> list[str]:
-    by_status = {
-        status: [rule for rule, terms in settings.rules.items() if terms.status == status] for status in ("off", "hint")
+    changes = {rule: (terms.status, terms.score) for rule, terms in settings.rules.items()}
+    return [f"rules: {effect}" for effect in _effects(changes, settings.scan.threshold)]
+
+
+def _effects(changes: Mapping[str, tuple[str | None, float | None]], threshold: float) -> list[str]:
+    """What changes of rules take away: status and score by rule."""
+    names_by_effect = {
+        "switched off": [rule for rule, (status, _) in changes.items() if status == "off"],
+        "only hint": [rule for rule, (status, _) in changes.items() if status == "hint"],
+        "have a score below the threshold": [
+            rule
+            for rule, (status, score) in changes.items()
+            if status in {None, "block"} and score is not None and score < threshold
+        ],
     }
-    effects = {"off": "switched off", "hint": "only hint"}
-    return [f"rules: {_few(names)} {effects[status]}" for status, names in by_status.items() if names]
+    return [f"{_few(names)} {effect}" for effect, names in names_by_effect.items() if names]
 
 
 def _few(names: list[str], most: int = 5) -> str:
@@ -158,10 +171,13 @@ def _failure(settings: Settings) -> list[str]:
     return lines + [f"failure.input.{name}: allow forwards content that was not scanned" for name in inputs]
 
 
-def _key(key: ApiKey) -> Iterator[str]:
+def _key(key: ApiKey, threshold: float) -> Iterator[str]:
     """By the key's id and name, as the page of keys has them."""
     label = f"key {key.id} ({key.name})"
     if key.mode == "monitor":
         yield f"{label}: mode monitor forwards everything, attacks too"
     if key.threshold is not None and key.threshold >= NEARLY_NEVER:
         yield f"{label}: threshold {key.threshold:g} blocks hardly anything"
+    changes = {rule: (change.status, change.score) for rule, change in parse_rule_changes(key.rules or "").items()}
+    for effect in _effects(changes, threshold if key.threshold is None else key.threshold):
+        yield f"{label}: rules: {effect}"

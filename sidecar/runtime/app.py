@@ -161,7 +161,7 @@ class Sidecar:
         self._watch_dependencies()
         self._trail = SettingsTrail(self.store, writes=self._reports is None or self._reports.is_first)
         await self._trail.started(settings)
-        self._protection = Protection(lambda: self._current.settings, self.keyring.list)
+        self._protection = Protection(lambda: self._current.settings, self.store.keys.with_terms)
         await self._protection.start()
         stack.push_async_callback(self._protection.close)
         problems = partial(self._trouble, decision_log, sinks)

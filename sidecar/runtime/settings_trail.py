@@ -6,6 +6,7 @@ the latest such entry says. With several workers the first one writes; each repl
 
 from __future__ import annotations
 
+import hashlib
 import socket
 from datetime import UTC, datetime
 
@@ -34,24 +35,24 @@ class SettingsTrail:
         """Note what lets more pass than the defaults, unless the last start found the same."""
         if not self._writes:
             return
-        detail = "; ".join(reduction.text for reduction in reductions(settings)) or NOTHING
+        detail = _whole("; ".join(reduction.text for reduction in reductions(settings)) or NOTHING)
         try:
             latest = await self._store.audit.query(actor=ACTOR, action=AT_START, limit=1)
         except StoreError as error:
             _log.warning("audit_lost", action=AT_START, error=error)
             return
-        if detail[:MAX_DETAIL] != (latest[0].detail if latest else NOTHING):
-            await self._add(AT_START, detail[:MAX_DETAIL])
+        if detail != (latest[0].detail if latest else NOTHING):
+            await self._add(AT_START, detail)
 
     async def changed(self, old: Settings, new: Settings, revisions: tuple[str, str]) -> None:
         """Note what a reload changed; `revisions`: those of the rules before and after."""
-        changes = settings_changes(old, new)
-        changes += [f"policy revision {revisions[0]} to {revisions[1]}"] if revisions[0] != revisions[1] else []
+        changes = [f"policy revision {revisions[0]} to {revisions[1]}"] if revisions[0] != revisions[1] else []
+        changes += settings_changes(old, new)
         if not changes:
             return
-        _log.info(CHANGED, changes=shortened(changes))
+        _log.info(CHANGED, changes=", ".join(changes))
         if self._writes:
-            await self._add(CHANGED, shortened(changes)[:MAX_DETAIL])
+            await self._add(CHANGED, shortened(changes, MAX_DETAIL))
 
     async def _add(self, action: str, detail: str) -> None:
         event = Event(datetime.now(UTC), ACTOR, socket.gethostname(), action, "settings", detail)
@@ -59,3 +60,11 @@ class SettingsTrail:
             await self._store.audit.add(event)
         except StoreError as error:  # the log has the change, and the reload stands
             _log.warning("audit_lost", action=action, error=error)
+
+
+def _whole(text: str) -> str:
+    """A text that fits; of a longer one the beginning and a digest, by which another one is told."""
+    if len(text) <= MAX_DETAIL:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+    return f"{text[: MAX_DETAIL - 20]} ... ({digest})"

@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, Text, and_, exists, func, literal_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from sidecar.storage.rollups import NO_SCANS
+from sidecar.storage.rollups import NO_SCANS, UNKNOWN_ROUTE
 from sidecar.storage.schema import decisions as table
 
 if TYPE_CHECKING:
@@ -122,7 +122,8 @@ def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[b
 def _is_scan(columns: Any) -> ColumnElement[bool]:
     """`rollups.is_scan` in SQL; never NULL."""
     tried = and_(columns.failure.is_not(None), columns.failure.not_in(NO_SCANS))
-    return or_(columns.segments > 0, columns.unscanned.is_not(None), columns.door == "answer", tried)
+    forwarded = and_(columns.unscanned.is_not(None), columns.unscanned != UNKNOWN_ROUTE)
+    return or_(columns.segments > 0, forwarded, columns.door == "answer", tried)
 
 
 def _mentions(columns: Any, words: str) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Literal, TypedDict
 
-from sqlalchemy import Row, Select, delete, select, update
+from sqlalchemy import Row, Select, delete, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
@@ -99,6 +99,13 @@ class Keys:
         """The key and its digest; requests wait for it, so it has a short time limit."""
         async with self._database.read(LOOK_UP_TIMEOUT) as connection:
             return _key_and_digest(await connection.execute(_by_id(key_id)))
+
+    async def with_terms(self) -> list[ApiKey]:
+        """Those that are not revoked and have a mode, a threshold or rules of their own."""
+        terms = or_(*(column.is_not(None) for column in (table.c.mode, table.c.threshold, table.c.rules)))
+        statement = select(table).where(table.c.revoked_at.is_(None), terms).order_by(table.c.id)
+        async with self._database.read() as connection:
+            return [_key(row) for row in await connection.execute(statement)]
 
     async def list(self) -> list[ApiKey]:
         """All keys, the oldest first."""

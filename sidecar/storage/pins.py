@@ -81,9 +81,12 @@ class Pins:
         pin = update(table).where(rows, drifted).values(digest=table.c.latest, pinned_at=at, changed_at=None)
         async with self._database.write() as connection:
             found = await connection.execute(select(table).where(rows).with_for_update())
-            if seen is not None and seen != state_of(Pin(**row) for row in found.mappings()):
+            pins = [Pin(**row) for row in found.mappings()]
+            if seen is not None and seen != state_of(pins):
                 return 0
-            return (await connection.execute(removal)).rowcount + (await connection.execute(pin)).rowcount
+            looked_at = table.c.tool.in_([pin.tool for pin in pins])  # another process may have added one meanwhile
+            removed = await connection.execute(removal.where(looked_at))
+            return removed.rowcount + (await connection.execute(pin.where(looked_at))).rowcount
 
     async def forget(self, server: str) -> int:
         """Delete the tools of a server, so that its next list is pinned; returns how many there were."""

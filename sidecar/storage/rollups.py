@@ -33,6 +33,8 @@ _Totals = dict[tuple[str, int, str], list[int]]
 
 NO_SCANS = ("route_not_allowed", "not_found", "upgrade_refused")
 """Failures of requests that nobody would have scanned."""
+UNKNOWN_ROUTE = "unknown_route"
+"""What is unscanned of a request for a path that is not served, where it is forwarded all the same."""
 COUNTED = (
     "at",
     "door",
@@ -172,7 +174,8 @@ def is_scan(row: Any) -> bool:
 
     A prompt that was forwarded unscanned counts, even if none of its texts was scanned.
     """
-    has_content = row.segments > 0 or row.unscanned is not None or row.door == "answer"
+    is_forwarded = row.unscanned is not None and row.unscanned != UNKNOWN_ROUTE
+    has_content = row.segments > 0 or is_forwarded or row.door == "answer"
     return has_content or (row.failure is not None and row.failure not in NO_SCANS)
 
 

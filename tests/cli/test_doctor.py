@@ -67,7 +67,7 @@ def test_a_namespace_is_asked_of_kubectl(tmp_path: Path) -> None:
     path = kubectl(tmp_path, f'echo "$@" > {tmp_path}/asked; cat {tmp_path}/pods.json')
     assert doctor("--namespace", "shop", "-l", "app=x", path=path).returncode == 0
     asked = (tmp_path / "asked").read_text("utf-8")
-    assert asked == "get pods --namespace=shop --output=json --selector=app=x\n"
+    assert asked == "get --namespace=shop --output=json --selector=app=x -- pods\n"
     failed = doctor("-n", "shop", path=kubectl(tmp_path, "echo no cluster >&2; exit 1"))
     assert (failed.returncode, "no cluster" in failed.stderr) == (2, True)
 
@@ -97,13 +97,27 @@ def test_settings_in_a_config_map_of_the_namespace_are_read(tmp_path: Path) -> N
     """By a second question, which may be forbidden."""
     (tmp_path / "pods.json").write_text(listed(pod(Options(config_map="shop"), **RUNNING)), "utf-8")
     (tmp_path / "maps.json").write_text(json.dumps(SETTINGS), "utf-8")
-    script = f'echo "$@" >> {tmp_path}/asked; cat {tmp_path}/$(test $2 = pods && echo pods || echo maps).json'
+    kind = 'case "$*" in *configmaps*) kind=maps;; *) kind=pods;; esac'
+    script = f'echo "$@" >> {tmp_path}/asked; {kind}; cat {tmp_path}/$kind.json'
     shown = " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
     assert MONITOR in shown
     asked = (tmp_path / "asked").read_text("utf-8").splitlines()
-    assert asked[1] == "get configmaps shop --ignore-not-found --namespace=a --output=json"
-    script = f"test $2 = pods || exit 1; cat {tmp_path}/pods.json"
+    assert asked[1] == "get --namespace=a --output=json --ignore-not-found -- configmaps shop"
+    script = f"{kind}; test $kind = pods || exit 1; cat {tmp_path}/pods.json"
     assert "ConfigMap shop, which is not" in " ".join(doctor("-n", "a", path=kubectl(tmp_path, script)).stdout.split())
+
+
+def test_a_name_in_a_manifest_is_no_option_of_kubectl(tmp_path: Path) -> None:
+    """Who may make a pod could otherwise lead the operator's kubectl to another server."""
+    hostile = pod(Options(config_map="shop"), **RUNNING)
+    sidecar = next(one for one in hostile["spec"]["initContainers"] if one["name"] == "prompt-sidecar")
+    sidecar["envFrom"] = [{"configMapRef": {"name": "--server=https://evil.example"}}]
+    (tmp_path / "pods.json").write_text(listed(hostile), "utf-8")
+    script = f'echo "$@" >> {tmp_path}/asked; cat {tmp_path}/pods.json'
+    doctor("-n", "a", path=kubectl(tmp_path, script))
+    asked = (tmp_path / "asked").read_text("utf-8").splitlines()
+    assert len(asked) == 2
+    assert "evil" not in asked[1]
 
 
 @pytest.mark.parametrize(

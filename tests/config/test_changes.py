@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.config import Settings
-from sidecar.config.changes import MAX_LISTED, settings_changes, shortened
+from sidecar.config.changes import settings_changes, shortened
 
 EXCEPTION = {"rules": ["INJ-100"], "until": "2026-12-31", "reason": "a secret lesson", "text": "secret .*"}
 
@@ -47,10 +47,12 @@ def test_of_an_exception_neither_pattern_nor_reason_is_shown() -> None:
     lines = settings_changes(Settings(), Settings.model_validate({"exceptions": [EXCEPTION]}))
     assert "exceptions.0.until none to 2026-12-31" in lines
     assert "exceptions.0.text changed" in lines
+    assert all(line.startswith("exceptions.0.") for line in lines)
     assert not any("secret" in line for line in lines)
 
 
 def test_many_changes_are_one_short_line() -> None:
     """The first ones, and the number of the others."""
-    assert shortened(["a", "b"]) == "a, b"
-    assert shortened(["a"] * (MAX_LISTED + 3)).endswith("a and 3 more")
+    assert shortened(["a", "b"], 100) == "a, b"
+    assert shortened(["a"] * 8, 20) == "a, a, a and 5 more"
+    assert shortened(["x" * 30] * 2, 20) == "2 changes"

@@ -33,6 +33,7 @@ PLACES: list[tuple[dict[str, Any], str, str]] = [
     ({"models": {"m": {"layers": []}}}, "models", "models.m.layers"),
     ({"rules": {"INJ-100": {"status": "off"}}}, "rules", "1 (INJ-100) switched off"),
     ({"rules": {f"INJ-{n}": {"status": "hint"} for n in range(7)}}, "rules", "7 (INJ-0, INJ-1, INJ-2"),
+    ({"rules": {"INJ-100": {"score": 0.01}}}, "rules", "1 (INJ-100) have a score below the threshold"),
     ({"policies": ["/etc/prompt-sidecar/policies"]}, "policies", "without `shipped`"),
     ({"exceptions": [EVERY_TEXT]}, "exceptions", "exceptions.0: holds for every text"),
     ({"failure": {"rules": "skip"}}, "failure", "failure.rules: skip"),
@@ -93,3 +94,14 @@ def test_keys_that_let_more_pass_are_found_while_they_are_valid() -> None:
 def test_every_reason_has_a_place_here() -> None:
     """A new reason fails here until it has one."""
     assert {reason for _, reason, _ in PLACES} | {"keys"} == set(REASONS)
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [("INJ-100=off,INJ-101=off", "2 (INJ-100, INJ-101) switched off"), ("INJ-100=block 0.2", "below the threshold")],
+)
+def test_rules_that_a_key_switches_are_found(rules: str, words: str) -> None:
+    """Under the key's name; a score above the threshold is no reduction."""
+    (found,) = reductions(Settings(), [replace(KEY, rules=rules)])
+    assert (found.reason, words in found.text, "team-a" in found.text) == ("keys", True, True)
+    assert reductions(Settings(), [replace(KEY, rules="INJ-100=block 0.9")]) == []

@@ -38,7 +38,7 @@ async def test_a_reload_that_changes_something_is_one_entry(store: Store, capsys
     await SettingsTrail(store, writes=True).changed(MONITOR, Settings(), ("r1", "r2"))
     assert await entries(store) == [
         ("settings_changed", "mode enforce to monitor"),
-        ("settings_changed", "mode monitor to enforce, policy revision r1 to r2"),
+        ("settings_changed", "policy revision r1 to r2, mode monitor to enforce"),
     ]
 
 

@@ -27,6 +27,9 @@ def rows() -> list[DecisionRow]:
         replace(PLAIN, id="dec_text", text="The harbour opens\nat 100% NOON", model="m1"),
         replace(PLAIN, id="dec_list", segments=0, route="/v1/models"),
         replace(PLAIN, id="dec_path", segments=0, action="block", failure="route_not_allowed", key_id="k1"),
+        replace(
+            PLAIN, id="dec_probe", segments=0, unscanned="unknown_route", route="/wp-admin", key_id="k1", model="m1"
+        ),
         replace(PLAIN, id="dec_bad", segments=0, action="block", failure="malformed"),
         replace(PLAIN, id="dec_media", unscanned="media", recommended="block", action="monitor"),
         replace(
@@ -39,9 +42,9 @@ def rows() -> list[DecisionRow]:
     ("chosen", "ids"),
     [
         ({"kind": "scan"}, "found text bad media open"),
-        ({"kind": "other"}, "list path"),
+        ({"kind": "other"}, "list path probe"),
         ({"outcome": "failed"}, "path bad"),
-        ({"outcome": "unscanned"}, "media open"),
+        ({"outcome": "unscanned"}, "probe media open"),
         ({"recommended": "block"}, "media"),
         ({"without": "key"}, "found text list bad media"),
         ({"without": "model"}, "found list path bad media"),

@@ -40,6 +40,18 @@ async def test_a_key_is_returned_as_stored(store: Store) -> None:
     assert await store.keys.get("unknown") is None
 
 
+async def test_keys_with_terms_of_their_own_are_found(store: Store) -> None:
+    """A mode, a threshold or rules; not a rate alone, and no revoked one."""
+    plain = ApiKey("12345678", "plain", "staging", NOW, rate=Rate(10, 60.0))
+    terms = [
+        replace(plain, id=f"term000{n}", **given) for n, given in enumerate(({"mode": "monitor"}, {"threshold": 1.0}))
+    ]
+    for key in (plain, *terms, replace(plain, id="term0002", rules="INJ-1=off"), FULL):
+        await store.keys.add(key, key.id.encode() * 4)
+    await store.keys.revoke(FULL.id, NOW)
+    assert [key.id for key in await store.keys.with_terms()] == ["term0000", "term0001", "term0002"]
+
+
 @pytest.mark.parametrize("hostile", ["' OR 1=1 --", "a\x00b", "\ud800", "x" * 100_000])
 async def test_hostile_ids_match_nothing(store: Store, hostile: str) -> None:
     """An id is a parameter, never part of a statement."""

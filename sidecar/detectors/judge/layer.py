@@ -104,12 +104,16 @@ class LlmJudgeLayer:
         """
         if not self._state.claims_trial():
             return
+        asked = False
         try:
             if not await self._client.lists_model():
+                if not self._state.may_ask():
+                    return
+                asked = True
                 await self._try_question()
         except LayerError as error:
             if error.cause in USELESS:
-                self._state.note_trial(str(error))
+                self._state.note_trial(str(error), asked=asked)
         else:
             self._state.note_trial(None)
 

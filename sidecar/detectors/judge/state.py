@@ -9,8 +9,8 @@ from sidecar.util import logs
 
 FAILURES = 3
 """Failures in a row from which on the judge counts as out of order: a text may provoke one."""
-FIRST_INTERVAL, LAST_INTERVAL = 60.0, 3600.0
-"""Seconds between two trials, which grow: a trial may cost tokens."""
+TRIAL_INTERVAL, LONGEST_INTERVAL = 60.0, 3600.0
+"""Seconds between two trials, and the most between two trial questions, which cost tokens."""
 USELESS = frozenset({"unavailable", "garbage", "deadline"})
 """Causes that tell of the judge, and not of its bounds or of a text."""
 _LASTING = ("status_401", "status_402", "status_403", "status_404")
@@ -25,7 +25,7 @@ class JudgeState:
         self._failures, self._reason = 0, ""
         self._trial_problem: str | None = None
         self._trial_at: float | None = 0.0  # None: no further trial
-        self._interval = FIRST_INTERVAL
+        self._question_at, self._question_interval = 0.0, TRIAL_INTERVAL
 
     @property
     def problem(self) -> str | None:
@@ -47,14 +47,24 @@ class JudgeState:
         """Whether the judge is to be tried now."""
         if self._trial_at is None or time.monotonic() < self._trial_at:
             return False
-        self._trial_at = time.monotonic() + self._interval
-        self._interval = min(2 * self._interval, LAST_INTERVAL)
+        self._trial_at = time.monotonic() + TRIAL_INTERVAL
         return True
 
-    def note_trial(self, reason: str | None) -> None:
-        """The outcome of a trial; none follows a good one."""
+    def may_ask(self) -> bool:
+        """Whether a trial may have a question: after one that failed only at growing intervals."""
+        return time.monotonic() >= self._question_at
+
+    def note_trial(self, reason: str | None, *, asked: bool = False) -> None:
+        """The outcome of a trial, with a question if `asked`; none follows a good one, or a verdict."""
+        if self._trial_at is None:
+            return
         self._trial_problem = f"the judge cannot be used: {reason}" if reason else None
-        if reason:
-            _log.warning("judge_unusable", reason=reason)
-        else:
+        if not reason:
             self._trial_at = None
+            return
+        _log.warning("judge_unusable", reason=reason)
+        if asked:
+            self._question_at = time.monotonic() + self._question_interval
+            self._question_interval = min(2 * self._question_interval, LONGEST_INTERVAL)
+        else:
+            self._question_at, self._question_interval = 0.0, TRIAL_INTERVAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 
 import pytest
@@ -10,7 +11,7 @@ from detectors.judge.judge_server import JudgeServer
 
 from sidecar.config import JudgeLayer
 from sidecar.detectors.judge.layer import LlmJudgeLayer
-from sidecar.detectors.judge.state import FAILURES, USELESS, JudgeState
+from sidecar.detectors.judge.state import FAILURES, TRIAL_INTERVAL, USELESS, JudgeState
 from sidecar.errors import LayerError
 from sidecar.types import ScanRequest, Segment
 
@@ -64,6 +65,31 @@ def test_trials_end_with_the_first_good_one() -> None:
     other.note_trial("ClientConnectorError")
     other.note_answer()
     assert (other.problem, other.claims_trial()) == (None, False)
+
+
+def test_a_trial_that_ends_after_a_verdict_says_nothing() -> None:
+    """It began before, and the judge has answered meanwhile."""
+    state = JudgeState()
+    assert state.claims_trial()
+    state.note_answer()
+    state.note_trial("status_401")
+    assert state.problem is None
+
+
+def test_only_questions_of_trials_grow_rare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list of models, which is free, is asked every minute; a server that comes back is asked at once."""
+    clock = [1_000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    state, asked = JudgeState(), []
+    for _ in range(120):
+        assert state.claims_trial()
+        if state.may_ask():
+            asked.append(clock[0] - 1_000.0)
+            state.note_trial("garbage", asked=True)
+        clock[0] += TRIAL_INTERVAL
+    assert asked == [0.0, 60.0, 180.0, 420.0, 900.0, 1860.0, 3780.0]
+    state.note_trial("connection refused")
+    assert state.may_ask()
 
 
 @pytest.mark.parametrize("name", KINDS)
