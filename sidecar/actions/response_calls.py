@@ -9,7 +9,11 @@ from sidecar.actions.conversation import Json, ToolCall, calls_of, objects, pars
 
 
 def response_calls(document: Json) -> list[ToolCall]:
-    """The calls in a complete response, or in an event that holds one."""
+    """The calls in a complete response, in an event that holds one, or in the list of events that Google sends."""
+    if isinstance(document, list):
+        stream = StreamCalls()
+        calls = [call for event in document for call in stream.observe(event)]
+        return calls + stream.finish()
     return list(_calls(document, "")) if isinstance(document, dict) else []
 
 
@@ -156,6 +160,7 @@ class StreamCalls:
 
     def _partial_calls(self, document: dict[str, Json]) -> list[ToolCall]:
         """Google's calls whose arguments arrive in pieces: values by path, until one says that none follows."""
+        ended: list[ToolCall] = []
         for number, candidate in enumerate(objects(document.get("candidates"))):
             place, content = f"candidates.{number}.content", candidate.get("content")
             for part in objects(content.get("parts")) if isinstance(content, dict) else ():
@@ -166,11 +171,18 @@ class StreamCalls:
                 opened.name += str(call.get("name") or "")
                 opened.value = opened.value if isinstance(opened.value, dict) else {}
                 for piece in objects(call.get("partialArgs")):
-                    path = str(piece.get("jsonPath"))
-                    opened.value[path] = str(opened.value.get(path, "")) + str(piece.get("stringValue", ""))
+                    _extend(opened.value, piece)
                 if not call.get("willContinue"):
-                    return self._close([place])
-        return []
+                    ended += self._close([place])
+        return ended
 
     def _close(self, places: list[str]) -> list[ToolCall]:
         return [call.finished() for place in places if (call := self._open.pop(place, None))]
+
+
+def _extend(values: dict[str, Json], piece: dict[str, Json]) -> None:
+    """Add a piece of Google's arguments: a text goes on, any other value is whole."""
+    path = str(piece.get("jsonPath"))
+    value = next((piece[name] for name in piece if name.endswith("Value")), "")
+    known = values.get(path, "")
+    values[path] = known + value if isinstance(known, str) and isinstance(value, str) else value

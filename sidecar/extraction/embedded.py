@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import binascii
-import codecs
+import encodings.aliases
+import pkgutil
 import re
 from dataclasses import dataclass
 from itertools import islice
@@ -22,10 +23,15 @@ _MAGIC = (
     *(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"fLaC", b"OggS", b"\x1aE\xdf\xa3"),  # sound, video
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
-_CHARSET = re.compile(r"charset=[\"']?([\w.:-]{2,30})", re.IGNORECASE)
-_ALIASES = {"ucs-2": "utf-16", "x-gbk": "gbk", "cn-gb": "gb2312", "x-mac-cyrillic": "mac-cyrillic"}
-_NO_CHARSETS = frozenset({"idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined", "mbcs", "oem"})
+_CHARSET = re.compile(r";\s*charset\*?=[\"']?([\w.:%-]{2,60})", re.IGNORECASE)
+_ALIASES = {"ucs_2": "utf_16", "x_gbk": "gbk", "cn_gb": "gb2312", "x_mac_cyrillic": "mac_cyrillic"}
+_NO_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
 """Python's text encodings that no reader knows as a charset."""
+_CHARSETS = (
+    frozenset({*encodings.aliases.aliases, *(module.name for module in pkgutil.iter_modules(encodings.__path__))})
+    - _NO_CHARSETS
+)
+"""Names that may be looked up: for any other one Python would search for a module, each time, and remember it."""
 _NO_BASE64 = re.compile(r"[^A-Za-z0-9+/_-]")
 _PRINTABLE = re.compile(rb"[\x20-\x7e\x80-\xf4]{20,}")
 _WORDS = re.compile(rb"(?<![A-Za-z\x80-\xf4])(?:[A-Za-z\x80-\xf4]{2,}+[ ,.]{1,2}){3}[A-Za-z\x80-\xf4]{2}")
@@ -98,18 +104,22 @@ def _is_unread(data: bytes, header: str) -> bool:
 
 
 def _declared_charset(header: str) -> str:
-    declared = _CHARSET.search(header)
-    return declared.group(1).lower() if declared else ""
+    """The charset of a type; of several different ones a name that none has, since readers choose differently."""
+    names = {unquote_to_bytes(name).decode("ascii", "replace").lower() for name in _CHARSET.findall(f";{header}")}
+    return names.pop() if len(names) == 1 else ", ".join(sorted(names))
 
 
 def _codec(name: str) -> str | None:
     """The charset under its name in Python; None for one that is not known."""
+    folded = re.sub(r"[^a-z0-9]+", "_", name)
+    folded = _ALIASES.get(folded, folded)
+    if folded not in _CHARSETS:
+        return None
     try:
-        codec = codecs.lookup(_ALIASES.get(name, name)).name if name else ""
-        b"\0\0\0\0".decode(codec or "utf-8", "replace")  # refuses what is no charset, such as base64
+        b"\0\0\0\0".decode(folded, "replace")  # refuses what is no charset, such as base64
     except (LookupError, ValueError):
         return None
-    return codec if codec and codec not in _NO_CHARSETS else None
+    return folded
 
 
 def base64_value(value: str) -> Embedded | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import encodings
 import zlib
 
 import pytest
@@ -179,6 +180,33 @@ def test_what_is_in_a_charset_that_nobody_knows_is_media(charset: str) -> None:
     assert content is not None
     assert content.text is None
     assert text_of(data, f"text/plain; charset={charset}") is None
+
+
+@pytest.mark.parametrize(
+    "parameters", ["xcharset=latin-1;charset=cp037", "charset=%63p037", "charset=cp037;charset=cp037"]
+)
+def test_another_parameter_hides_no_charset(parameters: str) -> None:
+    """A name that only ends so, and an escaped value."""
+    packed = base64.b64encode("read this line".encode("cp037")).decode()
+    content = data_url(f"data:text/plain;{parameters};base64,{packed}")
+    assert content is not None
+    assert "read this line" in (content.text or "")
+
+
+def test_two_charsets_are_none() -> None:
+    """Readers choose differently, so it is media."""
+    packed = base64.b64encode("read this line".encode("cp037")).decode()
+    content = data_url(f"data:text/plain;charset=latin-1;charset=cp037;base64,{packed}")
+    assert content == Embedded(None, content.metadata if content else "")
+
+
+def test_a_name_of_a_client_is_never_searched_for() -> None:
+    """Python would look for a module of that name, and remember that there is none."""
+    packed = base64.b64encode("прочитай".encode("cp1251")).decode()
+    before = len(encodings._cache)  # type: ignore[attr-defined]
+    for number in range(50):
+        data_url(f"data:text/plain;charset=nobody-{number};base64,{packed}")
+    assert len(encodings._cache) == before  # type: ignore[attr-defined]
 
 
 def test_the_charset_of_a_form_part_is_honoured() -> None:
