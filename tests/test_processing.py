@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import httpx2 as httpx
 import neighbours
@@ -64,17 +67,30 @@ def echo(start_sidecar: StartSidecar) -> SidecarProcess:
     return start_sidecar({**RULES_ONLY, "mode": "monitor", "upstream": {"url": "echo://"}})
 
 
+class Model(Protocol):
+    """What Envoy forwards to."""
+
+    port: int
+
+
 @contextmanager
-def envoy(folder: Path, guard: SidecarProcess, echo: SidecarProcess, **processing: str) -> Iterator[str]:
+def envoy(folder: Path, guard: SidecarProcess, echo: Model, **processing: str) -> Iterator[str]:
     """Envoy with the recipe's filter. `processing`: other modes."""
-    port, admin, grpc_port = free_port(), free_port(), guard.settings["listen"]["grpc_port"]  # type: ignore[index]
     filter_ = blocks("envoy-processing.md")[0]
     modes = filter_["typed_config"]["processing_mode"]
     modes |= processing
     for name in ("request", "response"):  # Envoy takes a duplex body with trailers only
         modes[f"{name}_trailer_mode"] = "SEND" if modes[f"{name}_body_mode"] == DUPLEX else "SKIP"
+    with envoy_with(filter_, folder, guard, echo) as url:
+        yield url
+
+
+@contextmanager
+def envoy_with(filter_: dict[str, Any], folder: Path, guard: SidecarProcess, model: Model) -> Iterator[str]:
+    """Envoy with this filter before the model."""
+    port, admin, grpc_port = free_port(), free_port(), guard.settings["listen"]["grpc_port"]  # type: ignore[index]
     text = yaml.safe_dump(bootstrap(filter_))
-    for known, real in {10000: port, 9901: admin, 8000: echo.port, 9191: grpc_port}.items():
+    for known, real in {10000: port, 9901: admin, 8000: model.port, 9191: grpc_port}.items():
         text = text.replace(f"port_value: {known}\n", f"port_value: {real}\n")
     (folder / "envoy.yaml").write_text(text, "utf-8")
     command = [neighbours.neighbours() / "envoy", "-c", "envoy.yaml", "--use-dynamic-base-id", "--concurrency", "1"]
@@ -207,6 +223,59 @@ def test_a_sidecar_that_is_away_fails_closed(guard: SidecarProcess, echo: Sideca
         assert ask(base, "Hello").status_code >= 500
 
 
+class Mirror(BaseHTTPRequestHandler):
+    """Answers with the header fields it got."""
+
+    def do_POST(self) -> None:
+        """One request."""
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = json.dumps([[name.lower(), value] for name, value in self.headers.items()]).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def mirror() -> Iterator[Model]:
+    """A model that tells the headers of a request."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Mirror)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield SimpleNamespace(port=server.server_port)
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.neighbours
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("form", ["FULL_DUPLEX_STREAMED", "BUFFERED", "STREAMED", "ext_authz"])
+def test_of_two_credentials_the_sidecars_own_stays_here(
+    guard: SidecarProcess, mirror: Model, tmp_path: Path, form: str
+) -> None:
+    """Envoy sends on the model's alone, as the inline proxy does, and other headers as often as they came."""
+    key = guard.new_key(f"two-{form.lower()}")["key"]
+    filter_ = blocks("envoy.md" if form == "ext_authz" else "envoy-processing.md")[form == "ext_authz"]
+    if form == "ext_authz":
+        filter_["typed_config"]["encode_raw_headers"] = True  # else Envoy joins headers of one name
+    else:
+        trailers = "SEND" if form == DUPLEX else "SKIP"
+        filter_["typed_config"]["processing_mode"] |= {"request_body_mode": form, "request_trailer_mode": trailers}
+    credentials = [
+        ("authorization", f"Bearer {key}"),
+        ("authorization", "Bearer sk-model"),
+        ("authorization", "Basic eA=="),
+    ]
+    sent = [*credentials, ("x-tag", "1"), ("x-tag", "2"), ("content-type", "application/json")]
+    with envoy_with(filter_, tmp_path, guard, mirror) as base:
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+        response = httpx.post(f"{base}/v1/chat/completions", content=body, headers=sent, timeout=60)
+    got = response.json()
+    values = [value for name, value in got if name in {"authorization", "x-tag"}]
+    assert key not in response.text
+    assert ",".join(values).replace(", ", ",") == "Bearer sk-model,Basic eA==,1,2"
+
+
 @pytest.mark.neighbours
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("recipe", ["file", "Istio", "inference extension", "Envoy Gateway", "kgateway"])
@@ -302,7 +371,7 @@ def test_the_recipes_fail_closed_and_send_all() -> None:
 
 
 def test_the_inference_extensions_filter_comes_after_the_payload_processor() -> None:
-    """So that it scans what goes up; and the other one before the router."""
+    """So that it scans what is forwarded; and the other one before the router."""
     places = [item["spec"]["configPatches"][0] for item in resources("EnvoyFilter")]
     named = [place["match"]["listener"]["filterChain"]["filter"]["subFilter"]["name"] for place in places]
     assert named == ["envoy.filters.http.router", "envoy.filters.http.ext_proc.payload-processor"]

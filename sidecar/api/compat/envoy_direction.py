@@ -13,13 +13,14 @@ body decides what a reply can still change:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Container, Iterable, Mapping
+from collections.abc import AsyncIterator
 from enum import IntEnum
 from typing import Any, Protocol
 
-from multidict import CIMultiDict
+from aiohttp import web
+from multidict import CIMultiDict, MultiMapping
 
-from sidecar.api.compat.envoy_messages import OVERWRITE
+from sidecar.api.compat.envoy_messages import APPEND, OVERWRITE
 from sidecar.errors import UpstreamError
 from sidecar.server.headers import HOP_BY_HOP
 
@@ -195,7 +196,7 @@ class Direction:
         """Envoy refuses a buffered body that its Content-Length does not fit."""
         if self.mode is BodyMode.BUFFERED and self._has_length:
             mutation = self._mutation or {}
-            length = header_options({"content-length": str(size)})
+            length = header_options(CIMultiDict({"content-length": str(size)}))
             self._mutation = {**mutation, "set_headers": [*mutation.get("set_headers", ()), *length]}
 
     def _with_headers(self, response: dict[str, Any]) -> dict[str, Any]:
@@ -214,27 +215,49 @@ class Direction:
             await self._line.send(**{f"{self._name}_body": body})
 
 
-def header_options(headers: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Headers to set, in place of others of that name."""
-    return [
-        {
-            "header": {"key": name.lower(), "raw_value": value.encode("utf-8", "surrogateescape")},
-            "append_action": OVERWRITE,
-        }
-        for name, value in headers.items()
-    ]
+def header_options(headers: MultiMapping[str], *, raw: bool = True) -> list[dict[str, Any]]:
+    """Headers to set, in place of all others of that name. `raw`: as bytes, which `ext_authz` does not read."""
+    options, names = [], set[str]()
+    for name, value in headers.items():
+        low = name.lower()
+        field = {"raw_value": value.encode("utf-8", "surrogateescape")} if raw else {"value": value}
+        action = APPEND if low in names else OVERWRITE
+        names.add(low)
+        options.append({"header": {"key": low} | field, "append_action": action})
+    return options
 
 
-def header_changes(received: Iterable[str], names: Container[str], added: Mapping[str, str]) -> dict[str, Any]:
-    """What Envoy has to change in headers of these names: those of its connections and the length are its own."""
-    removed = {name.lower() for name in received if name not in names and name not in added} - CONNECTION_HEADERS
-    return {"remove_headers": sorted(removed), "set_headers": header_options(added)}
+def header_differences(received: MultiMapping[str], sent: MultiMapping[str]) -> tuple[list[str], CIMultiDict[str]]:
+    """The names to remove and the headers to set, so that the received ones become those to send.
+
+    Envoy itself handles the headers of its connections and the length.
+    """
+    removals, changes = [], CIMultiDict[str]()
+    for name in sorted({name.lower() for name in (*received, *sent)} - CONNECTION_HEADERS):
+        values = sent.getall(name, [])
+        if not values:
+            removals.append(name)
+        elif values != received.getall(name, []):
+            changes.extend((name, value) for value in values)
+    return removals, changes
+
+
+def header_changes(received: MultiMapping[str], sent: MultiMapping[str]) -> dict[str, Any]:
+    """What Envoy has to change, so that the received headers become those to send."""
+    removals, changes = header_differences(received, sent)
+    return {"remove_headers": removals, "set_headers": header_options(changes)}
 
 
 def header_map(message: Any) -> CIMultiDict[str]:
     """All headers that Envoy sent, those that begin with a colon included."""
     fields = ((field.key, field.raw_value.decode("utf-8", "replace") or field.value) for field in message.headers)
     return CIMultiDict(fields)
+
+
+def own_headers(response: web.StreamResponse) -> CIMultiDict[str]:
+    """The headers of a response of ours that Envoy can send."""
+    headers = response.headers.items()
+    return CIMultiDict((name, value) for name, value in headers if name.lower() not in CONNECTION_HEADERS)
 
 
 def without_pseudo(headers: CIMultiDict[str]) -> CIMultiDict[str]:

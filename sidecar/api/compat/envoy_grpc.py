@@ -15,8 +15,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from sidecar.api.compat.envoy import PREFIX
-from sidecar.api.compat.envoy_direction import CONNECTION_HEADERS
-from sidecar.api.compat.envoy_messages import OVERWRITE, SERVICE, CheckRequest, CheckResponse
+from sidecar.api.compat.envoy_direction import CONNECTION_HEADERS, header_differences, header_options, own_headers
+from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.api.compat.envoy_processor import DataHandler, Processor, peer_address
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, SidecarError, Unavailable
@@ -84,8 +84,8 @@ class EnvoyGrpc:
             # No gRPC error: a client must not be able to trigger `failure_mode_allow`.
             response = error_response(Unavailable("No check was possible.", retry_after=1), "openai")
         if response.status == 200:
-            return _allowed(_client_headers(response), _headers_to_remove(received_headers))
-        return _denied(response.status, _client_headers(response), _text(response))
+            return _allowed(own_headers(response), received_headers)
+        return _denied(response.status, own_headers(response), _text(response))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         return await self._handler(request)
@@ -100,18 +100,19 @@ def _handler(check: Callable[..., Any]) -> Any:
     return grpc.method_handlers_generic_handler(SERVICE, {"Check": method})
 
 
-def _allowed(headers: dict[str, str], remove: list[str]) -> Any:
-    allowed = {"headers_to_remove": remove, "response_headers_to_add": _options(headers)}
+def _allowed(headers: CIMultiDict[str], received_headers: CIMultiDict[str]) -> Any:
+    removals, changes = header_differences(received_headers, upstream_headers(received_headers, decoded=False))
+    allowed = {
+        "headers": header_options(changes, raw=False),
+        "headers_to_remove": removals,
+        "response_headers_to_add": header_options(headers, raw=False),
+    }
     return CheckResponse(status={"code": 0}, ok_response=allowed)
 
 
-def _denied(status: int, headers: dict[str, str], body: str) -> Any:
-    denied = {"status": {"code": status}, "headers": _options(headers), "body": body}
+def _denied(status: int, headers: CIMultiDict[str], body: str) -> Any:
+    denied = {"status": {"code": status}, "headers": header_options(headers, raw=False), "body": body}
     return CheckResponse(status={"code": PERMISSION_DENIED}, denied_response=denied)
-
-
-def _options(headers: dict[str, str]) -> list[dict[str, Any]]:
-    return [{"header": {"key": name, "value": value}, "append_action": OVERWRITE} for name, value in headers.items()]
 
 
 def _headers(http: Any) -> CIMultiDict[str]:
@@ -132,21 +133,11 @@ def _require_whole_request(http: Any, received_headers: CIMultiDict[str]) -> Non
         raise BodyError("oversize", "Envoy sent a part of the body alone: see with_request_body.", status=413)
 
 
-def _headers_to_remove(received_headers: CIMultiDict[str]) -> list[str]:
-    forwarded = upstream_headers(received_headers, decoded=False)
-    return sorted({name.lower() for name in received_headers if name not in forwarded} - CONNECTION_HEADERS)
-
-
 def _request_headers(received_headers: CIMultiDict[str], body_size: int) -> CIMultiDict[str]:
     forwarded = [(name, value) for name, value in received_headers.items() if name.lower() not in CONNECTION_HEADERS]
     # `Upgrade` without `Connection` has no effect, but the proxy recognises websockets by it.
     forwarded += [("Upgrade", value) for value in received_headers.getall("Upgrade", ())]
     return CIMultiDict([*forwarded, ("Host", "localhost"), ("Content-Length", str(body_size))])
-
-
-def _client_headers(response: web.StreamResponse) -> dict[str, str]:
-    """The response headers that the client sees."""
-    return {name.lower(): value for name, value in response.headers.items() if name.lower() not in CONNECTION_HEADERS}
 
 
 def _text(response: web.StreamResponse) -> str:

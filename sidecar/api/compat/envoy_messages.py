@@ -15,7 +15,8 @@ SERVICE = "envoy.service.auth.v3.Authorization"
 PROCESSOR = "envoy.service.ext_proc.v3.ExternalProcessor"
 PACKAGE = "sidecar.envoy"
 REPEATED = "*"
-OVERWRITE = 2
+APPEND, OVERWRITE = 0, 2
+"""What to do with a header where there is one of its name already."""
 _MESSAGES = {
     "CheckRequest": {"attributes": (1, "AttributeContext")},
     "AttributeContext": {"request": (4, "Request")},
@@ -35,7 +36,11 @@ _MESSAGES = {
     "HeaderValueOption": {"header": (1, "HeaderValue"), "append_action": (3, "int32")},
     "Code": {"code": (1, "int32")},
     "DeniedHttpResponse": {"status": (1, "Code"), "headers": (2, "*HeaderValueOption"), "body": (3, "string")},
-    "OkHttpResponse": {"headers_to_remove": (5, "*string"), "response_headers_to_add": (6, "*HeaderValueOption")},
+    "OkHttpResponse": {
+        "headers": (2, "*HeaderValueOption"),
+        "headers_to_remove": (5, "*string"),
+        "response_headers_to_add": (6, "*HeaderValueOption"),
+    },
     "CheckResponse": {
         "status": (1, "Code"),
         "denied_response": (2, "DeniedHttpResponse"),

@@ -96,8 +96,10 @@ class EnvoyStream:
     ) -> None:
         self._line, self._headers, self._response_mode, self._timeouts = line, headers, modes[1], timeouts
         self.request = Direction(line, "request", modes[0], has_body=has_body, has_length="Content-Length" in headers)
-        early = {"accept-encoding": "identity"} if modes[0] is BodyMode.STREAMED else {}
-        self.request.change_headers(header_changes(headers, upstream_headers(headers, decoded=False), early))
+        sent = upstream_headers(headers, decoded=False)
+        if modes[0] is BodyMode.STREAMED:  # the headers go on before it is known whether the response is read
+            sent["accept-encoding"] = "identity"
+        self.request.change_headers(header_changes(headers, sent))
         self._response: EnvoyResponse | None = None
         self.is_finished = False
         """Whether all of the response went to the client."""
@@ -130,9 +132,7 @@ class EnvoyStream:
         self, request: UpstreamRequest, verdict_headers: Mapping[str, str]
     ) -> AsyncIterator[UpstreamResponse]:
         """Let Envoy send the request on, and wait for the headers of the response. See `Carrier`."""
-        coding = request.headers.get("Accept-Encoding")
-        added = {"accept-encoding": coding} if coding and coding != self._headers.get("Accept-Encoding") else {}
-        self.request.change_headers(header_changes(self._headers, request.headers, added))
+        self.request.change_headers(header_changes(self._headers, request.headers))
         if request.body is None or isinstance(request.body, bytes):
             await self.request.finish(request.body or b"")
         else:
@@ -217,8 +217,9 @@ class EnvoyResponse:
 
     def change_headers(self, response: UpstreamResponse, extra_headers: Mapping[str, str]) -> None:
         """Send on the headers of this response, which may have lost some, and the extra ones."""
-        names = client_headers(response.headers)
-        self.direction.change_headers(header_changes(self.headers, names, CIMultiDict(extra_headers)))
+        sent = client_headers(response.headers)
+        sent.update(extra_headers)
+        self.direction.change_headers(header_changes(self.headers, sent))
 
 
 class _BodyNotSent(Oversize):

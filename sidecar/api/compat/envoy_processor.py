@@ -23,12 +23,14 @@ from sidecar.api.compat.envoy_direction import (
     BodyMode,
     header_map,
     header_options,
+    own_headers,
     without_pseudo,
 )
 from sidecar.api.compat.envoy_messages import PROCESSOR, ProcessingRequest, ProcessingResponse
 from sidecar.api.compat.envoy_processing import STREAM, EnvoyStream, Timeouts
 from sidecar.config import Settings
-from sidecar.errors import BodyError, RequestError, Unavailable
+from sidecar.errors import BodyError, RequestError, Unavailable, UpstreamError
+from sidecar.proxy.handler import CLIENT_WRITE_TIMEOUT
 from sidecar.server.in_process import in_process_request
 from sidecar.server.responses import error_response
 from sidecar.util import logs
@@ -58,7 +60,7 @@ class Processor:
 
     async def process(self, _messages: Any, context: Any) -> None:
         """Serve one stream."""
-        line = GrpcLine(context)
+        line = GrpcLine(context, min(self._timeouts.idle, CLIENT_WRITE_TIMEOUT))
         try:
             first = await with_timeout(self._settings.limits.header_timeout, context.read())
         except TimeoutError:
@@ -76,6 +78,8 @@ class Processor:
         except asyncio.CancelledError:
             if not line.is_ended:
                 raise
+        except UpstreamError as error:  # the refusal, too, could not be sent
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, error.detail)
         finally:
             line.close()
 
@@ -112,10 +116,10 @@ class Processor:
 
 
 class GrpcLine:
-    """The messages of one stream. See `envoy_direction.Line`."""
+    """The messages of one stream. See `envoy_direction.Line`. `write_timeout`: seconds for a reply to be taken."""
 
-    def __init__(self, context: Any) -> None:
-        self._context, self._sending = context, asyncio.Lock()
+    def __init__(self, context: Any, write_timeout: float) -> None:
+        self._context, self._write_timeout, self._sending = context, write_timeout, asyncio.Lock()
         self._reading: asyncio.Future[Any] | None = None
         self.peer: str = context.peer()
         self.is_ended = False
@@ -146,18 +150,20 @@ class GrpcLine:
             self._reading.cancel()
 
     async def send(self, **reply: Any) -> None:
-        """Send the reply of this name."""
-        async with self._sending:
-            await self._context.write(ProcessingResponse(**reply))
+        """Send the reply of this name. Raises `UpstreamError` if Envoy does not take it in time."""
+        try:
+            async with self._sending:
+                await with_timeout(self._write_timeout, self._context.write(ProcessingResponse(**reply)))
+        except TimeoutError:
+            raise UpstreamError("Envoy does not read the replies.", status=504) from None
 
     async def refuse(self, response: web.StreamResponse) -> None:
         """Let Envoy answer with this response; it cuts a response that has begun."""
         is_complete = isinstance(response, web.Response)
         body = response.body if isinstance(response, web.Response) and isinstance(response.body, bytes) else b""
-        headers = {name: value for name, value in response.headers.items() if name.lower() not in CONNECTION_HEADERS}
         immediate = {
             "status": {"code": response.status if is_complete else max(response.status, 500)},
-            "headers": {"set_headers": header_options(headers)},
+            "headers": {"set_headers": header_options(own_headers(response))},
             "body": body,
             "details": "prompt_sidecar",
         }

@@ -17,7 +17,7 @@ from sidecar.api.compat.envoy_direction import (
     header_map,
     without_pseudo,
 )
-from sidecar.api.compat.envoy_messages import ProcessingRequest
+from sidecar.api.compat.envoy_messages import APPEND, OVERWRITE, ProcessingRequest
 from sidecar.errors import UpstreamError
 
 
@@ -47,7 +47,7 @@ async def test_a_buffered_body_is_replaced_with_its_length() -> None:
     directions = [Direction(line, "response", BodyMode.BUFFERED, has_body=True, has_length=True) for line in lines]
     for direction, data in zip(directions, (b"abc", b"longer"), strict=True):
         await drained(direction)
-        direction.change_headers(header_changes((), (), {"x-a": "1"}))
+        direction.change_headers(header_changes(CIMultiDict(), CIMultiDict({"x-a": "1"})))
         await direction.finish(data)
     same, changed = (line.replies[-1].response_body.response for line in lines)
     assert not same.HasField("body_mutation")
@@ -61,7 +61,9 @@ async def test_each_streamed_piece_has_a_reply_and_nothing_is_lost() -> None:
     line = Script(piece(b"a"), piece(b"b"), piece(b"", last=True))
     direction = Direction(line, "response", BodyMode.STREAMED, has_body=True)
     assert await drained(direction) == b"ab"
-    direction.change_headers(header_changes((), (), {"x-late": "1"}))  # too late: the headers have gone
+    direction.change_headers(
+        header_changes(CIMultiDict(), CIMultiDict({"x-late": "1"}))
+    )  # too late: the headers have gone
     await direction.finish(b"AB")
     bodies = [reply.response_body.response.body_mutation for reply in line.replies if reply.HasField("response_body")]
     assert [(item.clear_body, item.body) for item in bodies] == [(True, b""), (True, b""), (False, b"AB")]
@@ -123,7 +125,8 @@ async def test_without_a_body_the_headers_are_all(mode: BodyMode) -> None:
     """One reply in every mode, with the changes."""
     line = Script()
     direction = Direction(line, "response", mode, has_body=False)
-    direction.change_headers(header_changes(["x-sidecar-a", "x-b"], ["x-b"], {"x-c": "1"}))
+    received = CIMultiDict({"x-sidecar-a": "1", "x-b": "1"})
+    direction.change_headers(header_changes(received, CIMultiDict({"x-b": "1", "x-c": "1"})))
     await direction.finish()
     [reply] = line.replies
     mutation = reply.response_headers.response.header_mutation
@@ -132,9 +135,22 @@ async def test_without_a_body_the_headers_are_all(mode: BodyMode) -> None:
 
 
 def test_headers_of_a_connection_are_envoys() -> None:
-    """They are not removed, nor is the length; a header that is set is not removed first."""
-    received = ["Connection", "Content-Length", "Host", "x-a", "X-B"]
-    assert header_changes(received, CIMultiDict(), CIMultiDict({"x-b": "1"}))["remove_headers"] == ["x-a"]
+    """They are neither removed nor set, nor is the length; a header that is set is not removed first."""
+    received = CIMultiDict(dict.fromkeys(("Connection", "Content-Length", "Host", "x-a", "X-B"), "1"))
+    changes = header_changes(received, CIMultiDict({"x-b": "2", "Content-Length": "5"}))
+    assert changes["remove_headers"] == ["x-a"]
+    assert [option["header"]["key"] for option in changes["set_headers"]] == ["x-b"]
+
+
+def test_of_several_headers_of_a_name_only_those_to_send_remain() -> None:
+    """The first of them takes the place of all, the others are added to it; equal ones are left as they are."""
+    received = CIMultiDict(
+        [("Authorization", "Bearer psk_1"), ("Authorization", "Bearer m"), ("x-a", "1"), ("X-A", "2")]
+    )
+    sent = CIMultiDict([("Authorization", "Bearer m"), ("x-a", "1"), ("x-a", "2"), ("x-b", "1"), ("x-b", "2")])
+    options = header_changes(received, sent)["set_headers"]
+    named = [(option["header"]["key"], option["header"]["raw_value"], option["append_action"]) for option in options]
+    assert named == [("authorization", b"Bearer m", OVERWRITE), ("x-b", b"1", OVERWRITE), ("x-b", b"2", APPEND)]
 
 
 def test_headers_are_read_in_both_forms() -> None:

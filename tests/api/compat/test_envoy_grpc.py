@@ -110,6 +110,18 @@ async def test_sidecar_keys_and_reserved_headers_are_not_forwarded(tmp_path: Pat
     assert list(valid_key.ok_response.headers_to_remove) == ["x-api-key", "x-http-method-override", "x-sidecar-action"]
 
 
+async def test_of_two_credentials_the_models_alone_is_set(tmp_path: Path) -> None:
+    """Where Envoy shows both: it would otherwise forward the sidecar's key, too."""
+    async with line(tmp_path) as envoy:
+        fields_sent = [("content-type", "application/json"), ("authorization", f"Bearer {envoy.server.key}")]
+        fields_sent.append(("authorization", "Bearer sk-model"))
+        raw = [{"key": name, "raw_value": value.encode()} for name, value in fields_sent]
+        http = {"method": "POST", "path": PATH, "size": -1, "raw_body": CHAT, "header_map": {"headers": raw}}
+        reply = await envoy.call(CheckRequest(attributes={"request": {"http": http}}), timeout=30)
+    assert (reply.status.code, list(reply.ok_response.headers_to_remove)) == (0, [])
+    assert fields(reply.ok_response.headers) == {"authorization": "Bearer sk-model"}
+
+
 @pytest.mark.parametrize(
     ("wrong", "status"),
     [
