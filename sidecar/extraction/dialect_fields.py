@@ -6,6 +6,7 @@ in its bodies alone: elsewhere they are an unknown field, whose names are scanne
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -13,6 +14,8 @@ from functools import cache
 from sidecar.extraction import field_table as shared
 from sidecar.protocols import protocol
 from sidecar.types import Source
+
+_OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,8 @@ class DialectFields:
     references: frozenset[str] = shared.REFERENCES
     fetches: frozenset[str] = shared.FETCH_FIELDS
     """Paths whose presence lets the provider fetch content that is not in the request."""
+    fetching_names: frozenset[str] = shared.FETCH_FIELDS
+    """The last names of these paths."""
     media: frozenset[str] = shared.MEDIA
     ids: frozenset[str] = shared.IDS
     opaque: frozenset[str] = shared.OPAQUE
@@ -40,6 +45,17 @@ class DialectFields:
     def is_client_named(self, name: str, value: object) -> bool:
         """Whether the names inside this member are chosen by the client."""
         return name not in self.known or (name in self.free_form and isinstance(value, dict))
+
+    def is_id(self, pattern: str, text: str) -> bool:
+        """Whether the place and the form of a string say that it is an id or ciphertext, which no layer reads.
+
+        An id may hold a sentence whose words stand apart by signs; the name of a model is read by nobody.
+        """
+        if pattern not in self.ids:
+            return False
+        name = pattern.removesuffix("[]").rpartition(".")[2]
+        fits = _OPAQUE.fullmatch(text) is not None if name in self.opaque else shared.looks_like_id(text)
+        return fits and (name == "model" or not shared.holds_words(text))
 
     def confusable_with(self, name: str) -> str | None:
         """The known name that a lenient decoder may take this unknown name for, if any."""
@@ -65,13 +81,15 @@ def fields_of(dialect: str) -> DialectFields:
         | added.references
         | added.media
     )
+    fetches = SHARED.fetches | added.fetches
     return DialectFields(
         known=names,
         free_form=SHARED.free_form | added.free_form,
         definitions=SHARED.definitions | added.definitions,
         untrusted=SHARED.untrusted | added.untrusted,
         references=SHARED.references | added.references,
-        fetches=SHARED.fetches | added.fetches,
+        fetches=fetches,
+        fetching_names=frozenset(path.rpartition(".")[2] for path in fetches),
         media=SHARED.media | added.media,
         ids=SHARED.ids | added.ids,
         opaque=SHARED.opaque | added.opaque,

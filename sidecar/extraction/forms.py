@@ -116,7 +116,7 @@ def _field(part: Part, path: str) -> Extraction:
 
 
 def _is_id(name: str, text: str) -> bool:
-    return name in _ID_FIELDS and looks_like_id(text) and not holds_words(text)
+    return name in _ID_FIELDS and looks_like_id(text) and (name == "model" or not holds_words(text))
 
 
 def _file(part: Part, path: str) -> Extraction:

@@ -10,14 +10,13 @@ Paths are relative to `params`, `result` or `error`: `content.0.text`, `tools.3.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from sidecar.errors import BodyError
 from sidecar.extraction import embedded, joining, packing
 from sidecar.extraction.extraction import Extraction, Unscannable
-from sidecar.extraction.field_table import looks_like_id
+from sidecar.extraction.field_table import holds_words, looks_like_id
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.mcp_fields import ANY_DEFINITION, DEFINITIONS, ENUMS, FREE_FORM, IDS, MAPS, MEDIA, NAMES, TEXTS
 from sidecar.extraction.walker import MAX_LEAVES, MIN_MEDIA_LENGTH, Leaf, Location, Walker, leaves
@@ -27,9 +26,6 @@ from sidecar.util import json
 
 Message = dict[str, Any]
 PARTS = ("params", "result", "error")
-MIN_WORDS = 4
-"""From so many on, an id is scanned: it reads as a sentence."""
-_NO_WORD = re.compile(r"[_.:/@+=~-]+")
 _STRUCTURED = "structuredContent"
 _CLIENT_SOURCES = {
     "initialize": Source.APPLICATION,
@@ -123,8 +119,8 @@ class _Reader:
         if text in ENUMS.get(at.name, ()):
             return
         if at.name in IDS and looks_like_id(text):
-            if words := _words(text):
-                self.add(words, at, prose=False)
+            if holds_words(text):
+                self.add(text, at, prose=False)
             return
         if self._add_embedded(text, at):
             return
@@ -143,12 +139,6 @@ class _Reader:
         if content.text is None:
             self.media.append(at.path)
         return is_media_field and (content.text is not None or len(text) > MIN_MEDIA_LENGTH)
-
-
-def _words(text: str) -> str:
-    """The words of an id that may be a sentence, written without blanks; empty for any other id."""
-    parts = _NO_WORD.split(text)
-    return " ".join(parts) if sum(len(part) > 1 and part.isalpha() for part in parts) >= MIN_WORDS else ""
 
 
 def _is_free_form(name: str, value: JsonValue) -> bool:

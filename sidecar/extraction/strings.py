@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sidecar.extraction import embedded
 from sidecar.extraction.dialect_fields import SHARED, DialectFields
-from sidecar.extraction.field_table import looks_like_id
 from sidecar.extraction.json_body import JsonValue
-
-_OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 
 
 @dataclass(slots=True)
@@ -63,6 +59,4 @@ def _is_fixed(text: str, at: _Location, fields: DialectFields) -> bool:
     if at.client_named:
         return False
     name = at.pattern.removesuffix("[]").rpartition(".")[2]
-    if at.pattern in fields.ids:
-        return bool(_OPAQUE.fullmatch(text)) if name in fields.opaque else looks_like_id(text)
-    return name in fields.media and embedded.base64_value(text) is not None
+    return fields.is_id(at.pattern, text) or (name in fields.media and embedded.base64_value(text) is not None)

@@ -25,8 +25,6 @@ from sidecar.extraction.field_table import (
     SCHEMA_WORDS,
     THIRD_PARTY,
     TOKEN_LISTS,
-    holds_words,
-    looks_like_id,
 )
 from sidecar.extraction.json_body import JsonValue
 from sidecar.protocols import Shape
@@ -37,7 +35,6 @@ MAX_JSON_NESTING = 3
 MIN_MEDIA_LENGTH = 512
 """Base64 below this length is also scanned undecoded: it may be words without spaces."""
 _WORD = re.compile(r"[A-Za-z0-9_.:/@+-]{1,40}")
-_OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
 _MEDIA_URLS = ("image_url.url", "audio_url.url", "video_url.url", "source.url")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]{0,63}")
 
@@ -123,10 +120,13 @@ class Walker:
         for name, child in node.items():
             if name not in self._fields.known:
                 self._add(name, _step(at, name, client_named=True), prose=False)
+            holds_text = self._may_hold_text(name, child)
+            if not holds_text and name not in self._fields.fetching_names:
+                continue
             place = self._child_location(at, name, child)
             if place.pattern in self._fields.fetches:
                 self.references.append(place.path)
-            if self._may_hold_text(name, child):
+            if holds_text:
                 # `{"type": "text", "data": ...}` is plain text, even if it looks like base64.
                 plain = name in self._fields.media and node.get("type") == "text"
                 self._stack.append((child, place._replace(name="text") if plain else place))
@@ -212,7 +212,7 @@ class Walker:
         """Visit a string: note a reference, add embedded content, and add the string itself."""
         if not at.client_named:
             self._note_reference(at)
-            if self._is_ignored(text, at):
+            if self._fields.is_id(at.pattern, text):
                 return
         if self._add_embedded(text, at):
             return
@@ -224,12 +224,6 @@ class Walker:
     def _may_hold_text(self, name: str, value: JsonValue) -> bool:
         is_word = isinstance(value, str) and value in self._fields.enums.get(name, ())
         return isinstance(value, (dict, list, str)) and not is_word
-
-    def _is_ignored(self, text: str, at: Location) -> bool:
-        if at.pattern not in self._fields.ids:
-            return False
-        fits = _OPAQUE.fullmatch(text) is not None if at.name in self._fields.opaque else looks_like_id(text)
-        return fits and not holds_words(text)
 
     def _is_prose(self, at: Location) -> bool:
         """Whether a model may read the text in sequence with others."""

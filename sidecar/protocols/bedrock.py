@@ -38,6 +38,7 @@ FIELDS = Fields(
     definitions=words("toolConfig outputConfig"),
     untrusted=words("toolResult searchResult citationsContent sourceContent tool_results"),
     references=words("uri"),
+    fetches=words("toolConfig.tools[].systemTool"),
     media=words("bytes"),
     ids=words(
         f"""

@@ -12,8 +12,8 @@ BODY = {
     "messages": [
         {"role": "user", "content": "Mail ann@example.com"},
         {"role": "user", "content": [{"type": "text", "text": "and this"}]},
-        {"role": "assistant", "tool_calls": [{"id": "call_ann@example.com", "function": {"arguments": '{"a": 1}'}}]},
-        {"role": "tool", "tool_call_id": "call_ann@example.com", "content": "done"},
+        {"role": "assistant", "tool_calls": [{"id": "call_ann@host", "function": {"arguments": '{"a": 1}'}}]},
+        {"role": "tool", "tool_call_id": "call_ann@host", "content": "done"},
     ],
     "metadata": {"id": "ann@example.com", "model": "x"},
     "temperature": 0.5,
@@ -22,10 +22,12 @@ BODY = {
 
 
 def test_all_values_but_ids_are_replaceable() -> None:
-    """Ids are not replaceable; values under client-chosen names are."""
+    """Ids are not replaceable; values under client-chosen names are, and ids that may be sentences."""
     texts = [slot.text for slot in slots(copy.deepcopy(BODY))]
     assert {"Mail ann@example.com", "and this", '{"a": 1}', "done", "ann@example.com"} <= set(texts)
-    assert not {"gpt-4o", "call_ann@example.com"} & set(texts)
+    assert not {"gpt-4o", "call_ann@host"} & set(texts)
+    sentence = {"role": "tool", "tool_call_id": "write_to.ann@example.com", "content": ""}
+    assert "write_to.ann@example.com" in [slot.text for slot in slots({"messages": [sentence]})]
 
 
 def test_replacing_changes_the_strings_alone() -> None:

@@ -110,7 +110,7 @@ OTHERS: list[dict[str, Any]] = [
 
 
 def test_every_string_has_a_source() -> None:
-    """Whoever wrote it: none is left out except enum values, ids and media."""
+    """No matter who wrote it: none is left out except enum values, ids and media."""
     decoded = {"messages.0.content.2.document.source.bytes"}
     assert set(without_source(BODY, CONVERSE, "bedrock")) <= decoded
     assert without_source(ANTHROPIC, INVOKE, "bedrock") == []
@@ -141,6 +141,13 @@ def test_what_cannot_be_read_is_named() -> None:
         ("media", "messages.0.content.1.image.source.bytes"),
         ("reference", "messages.0.content.4.video.source.s3Location.uri"),
     ]
+
+
+def test_a_tool_of_the_provider_is_a_reference() -> None:
+    """It fetches what is not in the request."""
+    body = {"messages": [], "toolConfig": {"tools": [{"systemTool": {"name": "nova_grounding"}}]}}
+    found = read(body, CONVERSE, "bedrock").unscannable
+    assert [(part.kind, part.path) for part in found] == [("reference", "toolConfig.tools.0.systemTool")]
 
 
 def test_an_attack_in_any_string_is_read() -> None:

@@ -71,7 +71,7 @@ EMBED = {"model": "m", "texts": ["Good morning."], "input_type": "search_documen
 
 
 def test_every_string_has_a_source() -> None:
-    """Whoever wrote it: none is left out except enum values and ids."""
+    """No matter who wrote it: none is left out except enum values and ids."""
     assert without_source(BODY, CHAT, "cohere") == []
     assert without_source(RERANK, "/v2/rerank", "cohere") == []
     assert without_source(EMBED, "/v2/embed", "cohere") == []

@@ -114,7 +114,7 @@ SOURCES = {
 
 
 def test_every_string_has_a_source() -> None:
-    """Whoever wrote it: none is left out except enum values, ids and media."""
+    """No matter who wrote it: none is left out except enum values, ids and media."""
     assert without_source(CAMEL, OPERATION, "gemini") == []
     assert without_source(SNAKE, OPERATION, "gemini") == []
 
