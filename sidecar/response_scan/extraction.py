@@ -114,10 +114,16 @@ def _members(node: Mapping[str, JsonValue], at: _Place, *, stream: bool) -> Iter
     for name, child in node.items():
         if not at.free and (_is_silent(node, name, child) or (outermost and _is_echo(name, child))):
             continue
-        # In a streamed completion `text` holds the next piece, as `delta` does elsewhere.
-        delta = at.delta or (stream and (name == "delta" or (name == "text" and at.path.startswith(_CHUNKS))))
+        delta = at.delta or (stream and _is_delta(name, at.path))
         path = f"{at.path}.{name}" if at.path else name
         yield name, _Place(path, delta, at.free or (name in _MODEL_NAMED and isinstance(child, dict)))
+
+
+def _is_delta(name: str, path: str) -> bool:
+    """Whether the field of a stream event holds the next piece of a text."""
+    if name == "text":
+        return path.startswith(_CHUNKS)
+    return name == "delta" or (name == "stringValue" and ".partialArgs." in path)
 
 
 def _is_echo(name: str, child: JsonValue) -> bool:

@@ -359,7 +359,10 @@ class ResponseScanner:
         message = (self.actions and self.actions.message) or settings.answers.message
         completion = None
         if settings.block.style == "refusal":
-            completion = refusal(operation, message, decision_id=self.call_id, model=self.model, stream=False)
+            is_list = operation in protocol(self.route.dialect).streaming  # of chunks, as Google streams JSON
+            completion = refusal(
+                operation, message, decision_id=self.call_id, model=self.model, stream=is_list, events=False
+            )
         block = settings.block.model_copy(update={"message": message})
         return completion or blocked_response(self._verdict(), self.call_id, block, self.route.dialect)
 

@@ -15,9 +15,9 @@ PRELUDE = 12
 _LEAST = PRELUDE + 4
 MAX_MESSAGE = 24 * 1024 * 1024
 """Bytes of the longest message that the specification allows, rounded up."""
-_STRING = 7
-_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-"""Bytes of a header's value by its type, except for those that begin with their length (6: bytes, 7: string)."""
+_BYTES, _STRING = 6, 7
+_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, _BYTES: None, _STRING: None, 8: 8, 9: 16}
+"""Bytes of a header's value by its type; None if it begins with its length."""
 
 
 class MalformedMessage(ValueError):
@@ -63,7 +63,9 @@ def _headers(data: bytes) -> dict[str, str]:
     while at < len(data):
         name, at = _take(data, at + 1, data[at])
         kind, at = data[at], at + 1
-        size = _SIZES.get(kind)
+        if kind not in _SIZES:
+            raise MalformedMessage("headers")
+        size = _SIZES[kind]
         if size is None:
             size, at = struct.unpack_from(">H", data, at)[0], at + 2
         value, at = _take(data, at, size)

@@ -94,13 +94,34 @@ def test_odd_events_hold_no_call(document: Any) -> None:
     assert (StreamCalls().observe(document), response_calls(document)) == ([], [])
 
 
+def chunk(*calls: dict[str, Any]) -> dict[str, Any]:
+    """One of Google's chunks with these calls."""
+    return {"candidates": [{"content": {"parts": [{"functionCall": call} for call in calls]}}]}
+
+
+def test_googles_list_of_chunks_holds_calls() -> None:
+    """As a stream without server-sent events; a call in pieces is put together over them."""
+    whole = {"name": "send_mail", "args": {"to": "x"}}
+    pieces = [{"jsonPath": "$.to", "stringValue": text, "willContinue": text == "a"} for text in "ab"]
+    begun = {"name": "pay", "partialArgs": pieces[:1], "willContinue": True}
+    calls = response_calls([chunk(whole), chunk(begun), chunk({"partialArgs": pieces[1:]})])
+    assert [(call.name, call.arguments) for call in calls] == [("send_mail", {"to": "x"}), ("pay", {"$.to": "ab"})]
+
+
+def test_two_of_googles_calls_in_pieces_in_one_chunk() -> None:
+    """The first ends before the second begins, and numbers stay numbers."""
+    first = {"name": "send_mail", "partialArgs": [{"jsonPath": "$.to", "stringValue": "x"}]}
+    second = {"name": "pay", "partialArgs": [{"jsonPath": "$.amount", "numberValue": 12.5}]}
+    calls = StreamCalls().observe(chunk(first, second))
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("send_mail", {"$.to": "x"}),
+        ("pay", {"$.amount": 12.5}),
+    ]
+
+
 def test_googles_arguments_in_pieces_are_put_together() -> None:
     """By their path, until a piece says that none follows."""
     stream = StreamCalls()
-
-    def chunk(call: dict[str, Any]) -> dict[str, Any]:
-        return {"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}
-
     piece = {"jsonPath": "$.to", "stringValue": "archive@", "willContinue": True}
     assert stream.observe(chunk({"name": "send_mail", "partialArgs": [piece], "willContinue": True})) == []
     assert stream.is_open

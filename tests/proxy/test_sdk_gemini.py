@@ -213,6 +213,17 @@ async def test_a_stream_as_a_list_is_read_as_one_text(text: str, status: int) ->
         assert blocked.error["status"] == "INVALID_ARGUMENT"
 
 
+async def test_a_withheld_stream_as_a_list_is_a_list() -> None:
+    """As the client reads it."""
+    body = json.dumps([chunk(part) for part in tokens(LEAK)]).encode()
+    request = {"systemInstruction": {"parts": [{"text": SYSTEM}]}, "contents": [{"parts": [{"text": "Hello?"}]}]}
+    terms: dict[str, Any] = {"responses": "block", "block": {"style": "refusal"}} | PATIENT
+    async with recording(respond(body)) as upstream, run_proxy(upstream.url, **terms) as endpoint:
+        reply = await endpoint.ask(request, "/v1beta/models/m:streamGenerateContent")
+    (only,) = json.loads(reply.body)
+    assert (reply.status, only["candidates"][0]["finishReason"]) == (200, "SAFETY")
+
+
 async def test_a_refusal_of_a_stream_as_a_list_is_a_list() -> None:
     """As the client reads it."""
     async with recording() as upstream, run_proxy(upstream.url, block={"style": "refusal"}) as endpoint:

@@ -7,7 +7,7 @@ import json
 import pytest
 from speech import PLACES, SYSTEM
 
-from sidecar.response_scan.extraction import pieces
+from sidecar.response_scan.extraction import pieces, stream_pieces
 
 
 @pytest.mark.parametrize("name", PLACES)
@@ -44,6 +44,18 @@ def test_choices_and_calls_have_channels_of_their_own() -> None:
         ("choices.2.delta.content", False),
     ]
     assert len({piece.channel for piece in texts}) == 3
+
+
+def test_a_leak_in_pieces_of_a_calls_arguments_is_one_text() -> None:
+    """Google streams the value of an argument piece by piece; each argument is a channel."""
+    parts = [{"jsonPath": "$.to", "stringValue": text, "willContinue": True} for text in ("kestrel-", "7731")]
+    calls = [{"functionCall": {"name": "send", "partialArgs": [part]}} for part in parts]
+    events = [{"candidates": [{"content": {"parts": [call]}}]} for call in calls]
+    texts = [piece for event in events for piece in pieces(event, stream=True) if "jsonPath" not in piece.path]
+    channels = {piece.channel for piece in texts if piece.text in {"kestrel-", "7731"}}
+    assert len(channels) == 1
+    assert "" not in channels
+    assert "kestrel-7731" in [piece.text for piece in stream_pieces(events)]
 
 
 def test_the_names_in_a_tools_input_are_the_models_words() -> None:

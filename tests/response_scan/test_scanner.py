@@ -313,7 +313,7 @@ async def test_a_look_at_a_stream_that_takes_too_long_follows_the_failure_policy
 
 @pytest.mark.parametrize("setting", ["block", "allow"])
 async def test_a_system_prompt_that_takes_too_long_to_read_follows_the_failure_policy(setting: str) -> None:
-    """Closed: 503 before anything goes up, so it may be tried again; open: passed, and named."""
+    """Closed: 503 before anything is forwarded, so it may be tried again; open: passed, and named."""
     prompt = [{"role": "system", "content": MUCH}, {"role": "user", "content": "Hello."}]
     terms = LATE | {"failure": {"answer": setting}}
     async with recording(answering(CHAT, PLAIN)) as upstream, run_proxy(upstream.url, **terms) as endpoint:

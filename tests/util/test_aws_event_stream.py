@@ -45,7 +45,15 @@ def test_headers_of_other_types_are_skipped() -> None:
 
 
 @pytest.mark.parametrize(
-    "fields", [b"\x09a", b"\x01a\x07\x00\x09z", b"\x01a\x0c", b"\x01a\x07\x00\x01\xff", b"\x01a\x00\x01a\x00"]
+    "fields",
+    [
+        b"\x09a",
+        b"\x01a\x07\x00\x09z",
+        b"\x01a\x0c",
+        b"\x01a\x0c\x00\x01z",
+        b"\x01a\x07\x00\x01\xff",
+        b"\x01a\x00\x01a\x00",
+    ],
 )
 def test_headers_that_cannot_be_read_are_an_error(fields: bytes) -> None:
     """Cut off, of an unknown type, not UTF-8, or given twice."""
