@@ -62,7 +62,7 @@ def test_the_configuration_reference_is_current() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_variable_that_a_page_names_is_a_setting(page: Path, tmp_path: Path) -> None:
-    """Whoever pastes a line gets what it says."""
+    """A pasted line does what the text says."""
     found = re.findall(r"(SIDECAR__[A-Z0-9_]+)=([^\s`]+)", page.read_text("utf-8"))
     (tmp_path / "secret").write_text("sqlite:///x.db", "utf-8")
     environment = {name: str(tmp_path / "secret") if name.endswith("_FILE") else value for name, value in found}

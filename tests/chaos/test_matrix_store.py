@@ -41,7 +41,7 @@ FEW = 2
 
 @asynccontextmanager
 async def stored_in(folder: Path, url: str, cache: str = "0ms") -> AsyncIterator[tuple[World, Recording]]:
-    """A sidecar on this store that trusts a key for `cache`; at the end no decision was lost and no attack went up."""
+    """A sidecar on this store that trusts a key for `cache`; at its end no decision is lost, no attack forwarded."""
     async with recording(respond(ANSWER)) as upstream:
         store = {"url": url, "flush": 0.05}
         configured = settings(folder, upstream.url, store=store, auth={"cache": cache}, upstream=PATIENT)

@@ -268,7 +268,7 @@ def nothing_seen() -> None:
 
 
 def test_an_application_that_knows_nothing_of_the_sidecar_is_scanned(pod: Pod) -> None:
-    """What it sends to the model's own address is scanned: harmless goes up, an attack does not. So for root."""
+    """What it sends to the model's own address is scanned: text is forwarded, an attack is not. So for root."""
     for uid in (APPLICATION, 0, 65532):
         assert pod.ask("pear", uid=uid)[::2] == [200, "allow"]
         status, body, action = pod.ask("apple", uid=uid)
@@ -284,7 +284,7 @@ def test_who_runs_as_the_sidecars_user_goes_through(pod: Pod) -> None:
 
 @pytest.mark.parametrize("host", ["other.test", "169.254.169.254", HOST, ""])
 def test_what_is_for_another_host_on_that_port_is_refused_not_forwarded(pod: Pod, host: str) -> None:
-    """No open proxy, and no prompt of one service given to another: 421, and nothing goes up."""
+    """No open proxy, and no prompt of one service given to another: 421, and nothing is forwarded."""
     status, body, _ = pod.ask("pear", host=host)
     assert (status, json.loads(body)["error"]["code"], Model.seen) == (421, "misdirected_request", [])
 

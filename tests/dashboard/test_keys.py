@@ -88,7 +88,7 @@ async def test_a_form_that_is_wrong_comes_back_with_the_field_marked(
 
 @pytest.mark.parametrize("fields", [{"environment": "moon"}, {"mode": "off"}])
 async def test_a_choice_that_is_none_is_refused(site: DashboardSite, fields: dict[str, str]) -> None:
-    """Whoever sends it did not use our form."""
+    """The sender did not use our form."""
     assert (await site.ada.post("/keys", {"name": "n", **fields})).status == 400
 
 

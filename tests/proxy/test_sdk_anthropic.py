@@ -170,7 +170,7 @@ async def test_a_leak_in_an_answer_is_withheld_after_one_attempt(style: str, str
 
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
-    """503 in that API's envelope, with `Retry-After`; nothing goes up meanwhile."""
+    """503 in that API's envelope, with `Retry-After`; nothing is forwarded meanwhile."""
     async with run_proxy(upstream.url) as endpoint:
         endpoint.scanner.cause = "deadline"
         with pytest.raises(anthropic.InternalServerError) as caught:

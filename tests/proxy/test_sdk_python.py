@@ -201,7 +201,7 @@ async def test_a_refusal_is_an_answer_after_one_attempt(upstream: Recording, kin
 
 
 async def test_a_scanner_that_is_down_is_an_error_that_the_sdk_tries_again(upstream: Recording, kind: str) -> None:
-    """503 with `Retry-After`: trying again can help here, and nothing goes up meanwhile."""
+    """503 with `Retry-After`: trying again can help here, and nothing is forwarded meanwhile."""
     async with run_proxy(upstream.url) as endpoint:
         endpoint.scanner.cause = "deadline"
         with pytest.raises(openai.InternalServerError) as caught:
