@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
-from sidecar.api.compat.envoy_messages import APPEND, OVERWRITE
+from sidecar.api.compat.envoy_messages import OVERWRITE
 from sidecar.errors import UpstreamError
 from sidecar.server.headers import HOP_BY_HOP
 
@@ -221,30 +221,31 @@ def header_options(headers: MultiMapping[str], *, raw: bool = True) -> list[dict
     for name, value in headers.items():
         low = name.lower()
         field = {"raw_value": value.encode("utf-8", "surrogateescape")} if raw else {"value": value}
-        action = APPEND if low in names else OVERWRITE
+        # Envoy takes the action that adds, which is the default, for none at all, and overwrites.
+        action = {"append": {"value": True}} if low in names else {"append_action": OVERWRITE}
         names.add(low)
-        options.append({"header": {"key": low} | field, "append_action": action})
+        options.append({"header": {"key": low} | field} | action)
     return options
 
 
-def header_differences(received: MultiMapping[str], sent: MultiMapping[str]) -> tuple[list[str], CIMultiDict[str]]:
-    """The names to remove and the headers to set, so that the received ones become those to send.
+def header_differences(current: MultiMapping[str], target: MultiMapping[str]) -> tuple[list[str], CIMultiDict[str]]:
+    """The names to remove and the headers to set, which turn the current ones into the target.
 
     Envoy itself handles the headers of its connections and the length.
     """
     removals, changes = [], CIMultiDict[str]()
-    for name in sorted({name.lower() for name in (*received, *sent)} - CONNECTION_HEADERS):
-        values = sent.getall(name, [])
+    for name in sorted({name.lower() for name in (*current, *target)} - CONNECTION_HEADERS):
+        values = target.getall(name, [])
         if not values:
             removals.append(name)
-        elif values != received.getall(name, []):
+        elif values != current.getall(name, []):
             changes.extend((name, value) for value in values)
     return removals, changes
 
 
-def header_changes(received: MultiMapping[str], sent: MultiMapping[str]) -> dict[str, Any]:
-    """What Envoy has to change, so that the received headers become those to send."""
-    removals, changes = header_differences(received, sent)
+def header_changes(current: MultiMapping[str], target: MultiMapping[str]) -> dict[str, Any]:
+    """What Envoy has to change, which turns the current headers into the target."""
+    removals, changes = header_differences(current, target)
     return {"remove_headers": removals, "set_headers": header_options(changes)}
 
 

@@ -15,8 +15,8 @@ SERVICE = "envoy.service.auth.v3.Authorization"
 PROCESSOR = "envoy.service.ext_proc.v3.ExternalProcessor"
 PACKAGE = "sidecar.envoy"
 REPEATED = "*"
-APPEND, OVERWRITE = 0, 2
-"""What to do with a header where there is one of its name already."""
+OVERWRITE = 2
+"""The action that replaces headers of the same name."""
 _MESSAGES = {
     "CheckRequest": {"attributes": (1, "AttributeContext")},
     "AttributeContext": {"request": (4, "Request")},
@@ -33,7 +33,8 @@ _MESSAGES = {
     "Entry": {"key": (1, "string"), "value": (2, "string")},  # the wire format of a map
     "HeaderMap": {"headers": (1, "*HeaderValue")},
     "HeaderValue": {"key": (1, "string"), "value": (2, "string"), "raw_value": (3, "bytes")},
-    "HeaderValueOption": {"header": (1, "HeaderValue"), "append_action": (3, "int32")},
+    "HeaderValueOption": {"header": (1, "HeaderValue"), "append": (2, "BoolValue"), "append_action": (3, "int32")},
+    "BoolValue": {"value": (1, "bool")},
     "Code": {"code": (1, "int32")},
     "DeniedHttpResponse": {"status": (1, "Code"), "headers": (2, "*HeaderValueOption"), "body": (3, "string")},
     "OkHttpResponse": {

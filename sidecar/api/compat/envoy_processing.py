@@ -96,10 +96,10 @@ class EnvoyStream:
     ) -> None:
         self._line, self._headers, self._response_mode, self._timeouts = line, headers, modes[1], timeouts
         self.request = Direction(line, "request", modes[0], has_body=has_body, has_length="Content-Length" in headers)
-        sent = upstream_headers(headers, decoded=False)
+        target = upstream_headers(headers, decoded=False)
         if modes[0] is BodyMode.STREAMED:  # the headers go on before it is known whether the response is read
-            sent["accept-encoding"] = "identity"
-        self.request.change_headers(header_changes(headers, sent))
+            target["accept-encoding"] = "identity"
+        self.request.change_headers(header_changes(headers, target))
         self._response: EnvoyResponse | None = None
         self.is_finished = False
         """Whether all of the response went to the client."""
@@ -217,9 +217,9 @@ class EnvoyResponse:
 
     def change_headers(self, response: UpstreamResponse, extra_headers: Mapping[str, str]) -> None:
         """Send on the headers of this response, which may have lost some, and the extra ones."""
-        sent = client_headers(response.headers)
-        sent.update(extra_headers)
-        self.direction.change_headers(header_changes(self.headers, sent))
+        target = client_headers(response.headers)
+        target.update(extra_headers)
+        self.direction.change_headers(header_changes(self.headers, target))
 
 
 class _BodyNotSent(Oversize):
