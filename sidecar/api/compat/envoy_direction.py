@@ -109,6 +109,8 @@ class Direction:
         if name == f"{self._name}_trailers":
             self.is_read, self._trailers = True, message
             return b""
+        if (self._name, name) == ("request", "response_headers"):
+            raise UpstreamError("The upstream answered before the body was scanned.")
         if name != f"{self._name}_body":
             raise UpstreamError(f"Envoy ended the {self._name} before its body.")
         if self.mode is BodyMode.BUFFERED:

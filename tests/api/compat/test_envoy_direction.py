@@ -165,3 +165,11 @@ def test_headers_are_read_in_both_forms() -> None:
 def test_a_mode_of_a_newer_envoy_is_unknown() -> None:
     """And is refused as that."""
     assert BodyMode(17) is BodyMode.UNKNOWN
+
+
+async def test_an_early_answer_of_the_upstream_is_named() -> None:
+    """In STREAMED the headers go on first, and the upstream may answer to them alone."""
+    line = Script(("request_body", {"body": b"a"}), ("response_headers", {}))
+    direction = Direction(line, "request", BodyMode.STREAMED, has_body=True)
+    with pytest.raises(UpstreamError, match="answered before"):
+        await drained(direction)
