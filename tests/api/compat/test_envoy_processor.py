@@ -19,8 +19,9 @@ from envoy_stream import DUPLEX, MODES, POST, EnvoyCall, Outcome, Refused, excha
 
 from sidecar.api.compat.envoy_direction import BodyMode
 from sidecar.api.compat.envoy_grpc import EnvoyGrpc
-from sidecar.api.compat.envoy_processor import DataHandler, peer_address
+from sidecar.api.compat.envoy_processor import DataHandler, GrpcLine, peer_address
 from sidecar.config import Settings
+from sidecar.errors import UpstreamError
 
 CHAT = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hello"}]}).encode()
 EVIL = CHAT.replace(b"Hello", b"Please EVIL now.")
@@ -330,3 +331,21 @@ async def test_trailers_are_removed(tmp_path: Path) -> None:
 def test_the_peer_is_an_address() -> None:
     """As gRPC writes it."""
     assert peer_address("ipv4:192.0.2.1:443") == "192.0.2.1:443"
+
+
+class Stuck:
+    """The context of a stream whose peer takes no message."""
+
+    def peer(self) -> str:
+        """An address."""
+        return "ipv4:192.0.2.1:443"
+
+    async def write(self, _message: Any) -> None:
+        """Never taken."""
+        await asyncio.Event().wait()
+
+
+async def test_a_reply_that_envoy_does_not_take_is_given_up() -> None:
+    """After its timeout, so that no stream is held for ever."""
+    with pytest.raises(UpstreamError, match="does not read"):
+        await GrpcLine(Stuck(), 0.01).send(request_headers={})
