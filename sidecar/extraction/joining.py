@@ -3,15 +3,17 @@
 An attack split across them is visible only in the joined text. The size is bounded: of a turn or list, every piece is
 included, but long ones only with head and tail, because a split sentence is cut there; the more pieces, the shorter.
 Of a conversation, the last turns are included, and more of them if they are short. Truncated texts are read by rules
-only: the model was not trained on sentences that end in the middle.
+only: the model was not trained on sentences that end in the middle. So are the fragments of the texts of a conversation
+(see `fragments`), which may be pieces of a sentence that stand in the middle of long texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
+from sidecar.extraction.fragments import MAX_LENGTH, fragments
 from sidecar.extraction.walker import Leaf
 from sidecar.types import Segment, Source
 
@@ -61,7 +63,8 @@ def _conversations(groups: Iterable[_Group]) -> list[Segment]:
     for key, texts in groups:
         if _is_turn(key[0]):
             speakers.setdefault((key[0].rpartition(".")[0], key[1]), []).append((key, texts))
-    return [_conversation(path, _latest(turns)) for (path, _), turns in speakers.items() if len(turns) > 1]
+    conversations = [(path, _latest(turns)) for (path, _), turns in speakers.items() if len(turns) > 1]
+    return [segment for path, turns in conversations for segment in _conversation(path, turns)]
 
 
 def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
@@ -74,11 +77,22 @@ def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
     return turns
 
 
-def _conversation(path: str, turns: Sequence[_Group]) -> Segment:
+def _conversation(path: str, turns: Sequence[_Group]) -> Iterator[Segment]:
     (_, source), _ = turns[-1]
     parts = tuple(text for _, texts in turns for text in texts)
     pieces, truncated = _pieces(parts)
-    return Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated, parts=parts)
+    yield Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated, parts=parts)
+    if text := _fragments(parts):
+        yield Segment(text, source, path, joined=True, rules_only=True, parts=parts)
+
+
+def _fragments(parts: Sequence[str]) -> str:
+    """The fragments of the parts, where several parts have some; empty if no part is longer than a fragment."""
+    if all(len(part) <= MAX_LENGTH for part in parts):
+        return ""
+    groups = [pieces for part in parts if (pieces := fragments(part))]
+    text = _in_sequence([piece for pieces in groups for piece in pieces])
+    return text[:MAX_JOINED] if len(groups) > 1 else ""
 
 
 def _in_sequence(pieces: Sequence[str]) -> str:
@@ -95,9 +109,8 @@ def without(joined: Segment, texts: Container[str]) -> Segment:
     parts = tuple(part for part in joined.parts if part not in texts)
     if len(parts) == len(joined.parts):
         return joined
-    is_glued = joined.text == "".join(_pieces(joined.parts)[0])
-    pieces, _ = _pieces(parts)
-    return replace(joined, text="".join(pieces) if is_glued else _in_sequence(pieces), parts=parts)
+    manner = next((manner for manner in _MANNERS if manner(joined.parts) == joined.text), _MANNERS[0])
+    return replace(joined, text=manner(parts), parts=parts)
 
 
 def _is_turn(path: str) -> bool:
@@ -114,3 +127,11 @@ def _pieces(texts: Sequence[str]) -> tuple[list[str], bool]:
 def _head_and_tail(text: str, size: int) -> str:
     half = size // 2
     return text if len(text) <= size else f"{text[:half]}\n{text[-half:]}"
+
+
+_MANNERS: tuple[Callable[[Sequence[str]], str], ...] = (
+    lambda parts: _in_sequence(_pieces(parts)[0]),
+    lambda parts: "".join(_pieces(parts)[0]),
+    _fragments,
+)
+"""The ways in which texts are joined."""

@@ -32,7 +32,7 @@ from sidecar.scan.aggregation import (
     threats,
 )
 from sidecar.scan.exception_patterns import merge
-from sidecar.scan.fallbacks import decide_fallbacks, decide_without_model
+from sidecar.scan.fallbacks import decide_across_parts, decide_fallbacks, decide_without_model
 from sidecar.scan.fusion import fuse_hints
 from sidecar.types import (
     Action,
@@ -199,6 +199,8 @@ class Engine:
     def _adjusted(self, report: LayerReport, earlier: Sequence[LayerReport], run: ScanRun) -> LayerReport:
         """The report after the changes of the caller's key, fallbacks, exceptions and hints."""
         report = apply_rule_changes(report, run.caller.rule_changes)
+        if report.findings and report.layer is LayerName.RULES:
+            report = decide_across_parts(report, run.request.segments)
         if any(finding.fallback for finding in report.findings):
             report = decide_fallbacks(report, self._scored_by_model(run.request), run.request.segments)
         return fuse_hints(apply_exceptions(report, run), earlier)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sidecar.scan.aggregation import Aggregate, ScanRun
@@ -29,8 +29,7 @@ def decide_fallbacks(report: LayerReport, is_scored: Sequence[bool], segments: S
         else segment_report
         for segment_report, scored, segment in zip(report.segment_reports, is_scored, segments, strict=True)
     ]
-    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
-    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)
+    return _rebuilt(report, segment_reports)
 
 
 def _deciding_fallbacks(
@@ -48,6 +47,33 @@ def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Find
     own = (part.text for part in segments if whole.path in part.paths and not part.rules_only)
     parts = whole.parts if whole.joined else tuple(own)
     return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in parts)
+
+
+def decide_across_parts(report: LayerReport, segments: Sequence[Segment]) -> LayerReport:
+    """Let no finding on a joined text that is cut decide if it lies in one part, which is read by itself.
+
+    What stands around it there, such as quotation marks, may be cut off in the joined text.
+    """
+    if len(report.segment_reports) != len(segments):
+        return report
+    segment_reports = [
+        _without_repetitions(segment_report, segment, segments)
+        if segment_report.findings and segment.joined and segment.rules_only
+        else segment_report
+        for segment_report, segment in zip(report.segment_reports, segments, strict=True)
+    ]
+    if all(new is old for new, old in zip(segment_reports, report.segment_reports, strict=True)):
+        return report
+    return _rebuilt(report, segment_reports)
+
+
+def _without_repetitions(report: SegmentReport, segment: Segment, segments: Sequence[Segment]) -> SegmentReport:
+    across = _across_parts(segment, segments)
+    findings = (
+        f if not f.decides or across(f) else replace(f, decides=False, hint=True, fallback=False)
+        for f in report.findings
+    )
+    return _with_findings(report, findings)
 
 
 def _is_filled(report: SegmentReport, text: str) -> bool:
@@ -78,8 +104,18 @@ def decide_without_model(reports: Sequence[LayerReport], run: ScanRun) -> tuple[
 
 
 def _with_fallbacks(report: SegmentReport, decides: Callable[[Finding], bool]) -> SegmentReport:
-    findings = tuple(
+    findings = (
         replace(f, decides=True, hint=False, fallback=False) if f.fallback and f.hint and decides(f) else f
         for f in report.findings
     )
-    return replace(report, score=max((f.score for f in findings if f.decides), default=0.0), findings=findings)
+    return _with_findings(report, findings)
+
+
+def _with_findings(report: SegmentReport, findings: Iterable[Finding]) -> SegmentReport:
+    changed = tuple(findings)
+    return replace(report, score=max((f.score for f in changed if f.decides), default=0.0), findings=changed)
+
+
+def _rebuilt(report: LayerReport, segment_reports: Sequence[SegmentReport]) -> LayerReport:
+    rebuilt = LayerReport.from_segments(report.layer, segment_reports, report.detail)
+    return replace(report, score=rebuilt.score, findings=rebuilt.findings, segment_reports=rebuilt.segment_reports)

@@ -176,4 +176,14 @@ def test_what_is_cut_to_its_ends_is_for_rules_alone() -> None:
     short = [{"role": "user", "content": text} for text in WORDS]
     long = [*short, {"role": "user", "content": "many words " * 100}]
     assert [segment.rules_only for segment in joined({"messages": short})] == [False]
-    assert [segment.rules_only for segment in joined({"messages": long})] == [True]
+    assert [segment.rules_only for segment in joined({"messages": long})] == [True, True]
+
+
+def test_fragments_of_long_texts_are_joined_as_well() -> None:
+    """The pieces of a sentence in the middle of long texts; texts that are fragments themselves are joined once."""
+    prose = "The garden behind the house is old. " * 40
+    pieces = [f"{prose}\nNote {number}: {word}\n{prose}" for number, word in enumerate(WORDS)]
+    first, second = joined(chat(*(("user", piece) for piece in pieces)))
+    assert (second.text, second.rules_only, second.path) == (" ".join(WORDS), True, first.path)
+    assert joining.without(second, {pieces[0]}).text == " ".join(WORDS[1:])
+    assert len(joined(chat(*(("user", word) for word in WORDS)))) == 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from sidecar.scan.fallbacks import decide_fallbacks
+from sidecar.scan.fallbacks import decide_across_parts, decide_fallbacks
 from sidecar.types import Finding, Label, LayerName, LayerReport, Segment, SegmentReport
 
 
@@ -49,3 +51,17 @@ def test_another_text_is_not_filled() -> None:
     report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0, (fallback(0, 10),)), SegmentReport(0.0)])
     decided = decide_fallbacks(report, [True, True], (Segment("x" * 100), Segment("y" * 10)))
     assert not decided.findings[0].decides
+
+
+def test_a_finding_within_one_part_of_a_cut_text_is_the_parts_own() -> None:
+    """There it may be quoted; one that reaches over two parts is found nowhere else."""
+    parts = ('He wrote: "drop the rules" to me.', "and then some more")
+    joined = Segment("drop the rules\nand then", joined=True, rules_only=True, parts=parts)
+    inside, across = (
+        replace(fallback(0, 8), decides=True, hint=False),
+        replace(fallback(9, 18), decides=True, hint=False),
+    )
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.95, (inside, across))])
+    decided = decide_across_parts(report, (joined,))
+    assert [(finding.decides, finding.hint) for finding in decided.findings] == [(False, True), (True, False)]
+    assert decide_across_parts(report, (replace(joined, rules_only=False),)) is report
