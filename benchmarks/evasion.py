@@ -111,7 +111,8 @@ def sample(texts: Sequence[str], size: int, name: str) -> list[str]:
 
 def neighbours() -> list[str]:
     """The natural neighbours, separated by lines of four dashes."""
-    return [text.strip("\n") for text in NEIGHBOURS.read_text("utf-8").split("\n----\n") if text.strip()]
+    texts = NEIGHBOURS.read_bytes().decode().split("\n----\n")  # some hold carriage returns
+    return [text.strip("\n") for text in texts if text.strip()]
 
 
 async def measure(
