@@ -20,12 +20,13 @@ from typing import Any, Protocol
 from aiohttp import web
 from multidict import CIMultiDict, MultiMapping
 
-from sidecar.api.compat.envoy_messages import OVERWRITE
 from sidecar.errors import UpstreamError
 from sidecar.server.headers import HOP_BY_HOP
 
 CONNECTION_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect"}
 """Headers that Envoy itself handles."""
+OVERWRITE = 2
+"""The action on a header that replaces those of the same name."""
 PIECE = 64 * 1024
 """Bytes of a body in one reply of a duplex stream, as Envoy's documentation recommends."""
 ACKNOWLEDGE_SECONDS = 0.05

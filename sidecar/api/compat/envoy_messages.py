@@ -15,8 +15,6 @@ SERVICE = "envoy.service.auth.v3.Authorization"
 PROCESSOR = "envoy.service.ext_proc.v3.ExternalProcessor"
 PACKAGE = "sidecar.envoy"
 REPEATED = "*"
-OVERWRITE = 2
-"""The action that replaces headers of the same name."""
 _MESSAGES = {
     "CheckRequest": {"attributes": (1, "AttributeContext")},
     "AttributeContext": {"request": (4, "Request")},

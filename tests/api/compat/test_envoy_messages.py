@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sidecar.api.compat.envoy_messages import OVERWRITE, CheckRequest, CheckResponse
+from sidecar.api.compat.envoy_direction import OVERWRITE
+from sidecar.api.compat.envoy_messages import CheckRequest, CheckResponse
 
 
 def field(number: int, payload: bytes) -> bytes:
