@@ -13,7 +13,7 @@ from typing import Protocol
 from aiohttp import web
 
 from sidecar.extraction.routes import Route
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.proxy.request_body import EMPTY, RequestBody
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
@@ -97,7 +97,7 @@ class Exchange:
     @property
     def is_signed(self) -> bool:
         """Whether the client signs the body, so that it must go on as it is."""
-        return protocol(self.dialect).signed
+        return PROTOCOLS[self.dialect].signed
 
     @property
     def takes_events(self) -> bool:
@@ -140,21 +140,21 @@ class Exchange:
         A streamed body keeps the Content-Length of the client, if there is one.
         """
         body = self.body
+        served = PROTOCOLS[route.dialect]
         headers = upstream_headers(self.request.headers, decoded=body.decoded)
         if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
-        if uncompressed and not (self.is_signed and _signs(self.request.headers, "accept-encoding")):
+        if uncompressed and not (served.signed and _signs(self.request.headers, "accept-encoding")):
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
-        credential = protocol(route.dialect).credential_header(route.prefix)
-        return UpstreamRequest(method, route.path, headers, content, credential, self.model, self._signed_host)
+        credential = served.credential_header(route.prefix)
+        signed_host = _signed_host(self.request.headers) if served.signed else None
+        return UpstreamRequest(method, route.path, headers, content, credential, self.model, signed_host)
 
-    @property
-    def _signed_host(self) -> str | None:
-        """The host that the client's signature is for: it is replaced by the upstream's."""
-        headers = self.request.headers
-        is_covered = self.is_signed and _signs(headers, "host")
-        return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if is_covered else None
+
+def _signed_host(headers: Mapping[str, str]) -> str | None:
+    """The host that the client's signature is for: it is replaced by the upstream's."""
+    return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if _signs(headers, "host") else None
 
 
 def _signs(headers: Mapping[str, str], name: str) -> bool:

@@ -115,29 +115,26 @@ class Proxy:
             raise
 
     async def _serve(self, exchange: Exchange) -> web.StreamResponse:
-        exchange.route = self._classify(exchange.request)
-        exchange.request[DIALECT] = exchange.dialect
+        route = exchange.route = self._classify(exchange.request)
+        exchange.request[DIALECT] = route.dialect
         await self._admit(exchange.request)
-        if (
-            self._websockets is not None
-            and exchange.route.kind is RouteKind.WEBSOCKET
-            and is_websocket(exchange.request.headers)
-        ):
-            upstream_request = exchange.upstream_request(exchange.route, uncompressed=False)
+        is_socket = route.kind is RouteKind.WEBSOCKET and is_websocket(exchange.request.headers)
+        if self._websockets is not None and is_socket:
+            upstream_request = exchange.upstream_request(route, uncompressed=False)
             return await self._websockets.serve(
                 exchange, replace(upstream_request, model=exchange.request.query.get("model"))
             )
-        exchange.body = await self._reader.read(exchange.request, exchange.route)
+        exchange.body = await self._reader.read(exchange.request, route)
         if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
             await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
         # In a signed body nothing is replaced, and `apply_pii_setting` refuses what was not.
         if self._redactor is not None and not exchange.is_signed and not self._monitors(exchange):
-            await self._redact(exchange, exchange.route, self._redactor)
-        await self._scan(exchange, exchange.route)
+            await self._redact(exchange, route, self._redactor)
+        await self._scan(exchange, route)
         if exchange.outcome.blocked:
             return self._block_response(exchange)
         send = self._sender(exchange)
-        return self._allow_response(exchange) if send is None else await self._forward(exchange, exchange.route, send)
+        return self._allow_response(exchange) if send is None else await self._forward(exchange, route, send)
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline

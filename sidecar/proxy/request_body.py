@@ -22,7 +22,7 @@ from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
-from sidecar.protocols import RouteKind, protocol
+from sidecar.protocols import PROTOCOLS, RouteKind
 from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
 from sidecar.server.headers import is_websocket
 from sidecar.server.middleware import HINT
@@ -156,7 +156,7 @@ class RequestReader:
             if route.kind is RouteKind.PASS:
                 return _require_empty(raw)
             content_type = _single_header(request, "Content-Type")
-            if content_type is None and protocol(route.dialect).signed:
+            if content_type is None and PROTOCOLS[route.dialect].signed:
                 content_type = "application/json"  # which Amazon takes it for
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
@@ -171,7 +171,7 @@ class RequestReader:
             return RequestBody(raw, unscanned=(error.kind,))
 
     def _read_json(self, route: Route, decoded_content: bytes, decoded: bool) -> RequestBody:
-        if decoded and protocol(route.dialect).signed:
+        if decoded and PROTOCOLS[route.dialect].signed:
             raise BodyError("encoding", "A signed body must be sent without Content-Encoding.", status=415)
         document = json_body.parse(decoded_content, depth=self._limits.depth, fields=fields_of(route.dialect))
         return self._read_document(route, decoded_content, document, decoded=decoded)
@@ -192,7 +192,7 @@ class RequestReader:
         texts = body.texts
         if model := route.deployment:
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
-            stored = protocol(route.dialect).stored_prompt
+            stored = PROTOCOLS[route.dialect].stored_prompt
             is_stored = stored is not None and stored.search(model)
             texts = replace(texts, model=model, unscannable=(*ids, *([_STORED_PROMPT] if is_stored else ())))
         texts = self._vocabularies.decode_prompts(texts)
