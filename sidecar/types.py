@@ -187,9 +187,9 @@ class SegmentReport:
     """Of the model: (start, end, score) of the places that it does not find harmless, as evidence for rules there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LayerReport:
-    """The result of one layer for one request.
+    """The result of one layer for one request, made anew for each. The engine sets `elapsed`.
 
     `score` is the highest deciding score, `None` if the layer failed; `failure` then names the
     cause in one snake_case word (`deadline`, `unavailable`, `error`, `budget`, ...). `detail` holds
