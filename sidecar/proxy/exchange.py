@@ -105,15 +105,11 @@ class Exchange:
         return self.dialect != "gemini" or self.request.query.get("alt") == "sse"
 
     @property
-    def path(self) -> str:
-        """The request target without its query."""
-        return self.request.raw_path.partition("?")[0]
-
-    @property
     def context(self) -> ScanContext:
         """Client and route. Only valid after the request was admitted."""
         if self._context is None:
-            self._context = scan_context(self.request, self.id, "inline", self.path, self.trusted_proxies)
+            path = self.request.raw_path.partition("?")[0]
+            self._context = scan_context(self.request, self.id, "inline", path, self.trusted_proxies)
         return self._context
 
     @property

@@ -73,7 +73,7 @@ class ScanOutcome:
     @property
     def failure(self) -> str | None:
         """The cause, if the request is refused because it could not be scanned."""
-        return self.verdict.failure if self.blocked else None
+        return self.verdict.failure if self.action == "block" else None
 
 
 class ScanService:
