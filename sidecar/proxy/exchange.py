@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
+from operator import attrgetter
 from typing import Protocol
 
 from aiohttp import web
@@ -26,6 +27,7 @@ from sidecar.upstream import UpstreamRequest, UpstreamResponse
 
 ALLOWED = ScanOutcome()
 _DEFAULT_PORT = re.compile(r":(?:443|80)$")
+_text_of = attrgetter("text")
 _SIGNED_HEADERS = re.compile(r"SignedHeaders=([^, ]*)")
 
 
@@ -123,12 +125,11 @@ class Exchange:
 
     def release_document(self) -> None:
         """Drop the parsed document while waiting for the upstream; keep the bytes to send, and the texts."""
-        full_body = self.body
-        self.body = RequestBody(full_body.content, full_body.texts, None, full_body.decoded, full_body.unscanned)
-        if isinstance(self.body.content, bytes):
-            texts = [segment.text for segment in (*self.body.texts.segments, *self.body.texts.joined)]
-            text_bytes = sum(map(sys.getsizeof, texts))
-            self.request[RESERVATION].shrink(2 * len(self.body.content) + text_bytes)
+        body = self.body
+        body.document = None
+        if isinstance(body.content, bytes):
+            texts = map(_text_of, (*body.texts.segments, *body.texts.joined))
+            self.request[RESERVATION].shrink(2 * len(body.content) + sum(map(sys.getsizeof, texts)))
 
     def upstream_request(self, route: Route, *, uncompressed: bool) -> UpstreamRequest:
         """The request to forward; `uncompressed` asks for a response that can be scanned.

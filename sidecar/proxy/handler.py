@@ -213,14 +213,13 @@ class Proxy:
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        scan_input = self._selector.select(exchange.body.texts, document=exchange.body.document)
-        exchange.segments = scan_input.request.segments
+        request, unscanned = self._selector.select(exchange.body.texts, document=exchange.body.document)
+        exchange.segments = request.segments
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
-        request = scan_input.request if exchange.segments else ScanRequest(())
-        verdict = await self._scans.scan(request, exchange.context)
+        verdict = await self._scans.scan(request if exchange.segments else ScanRequest(()), exchange.context)
         exchange.tools = tool_names(exchange.body.document) if verdict.threats else {}
-        return verdict, scan_input.unscanned
+        return verdict, unscanned
 
     async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:
         """Remove refused turns until the rest is allowed; if that fails, restore the body and the original verdict.

@@ -32,12 +32,13 @@ _STORED_PROMPT = Unscannable("reference", "modelId")
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class RequestBody:
     """A body to forward, and the texts in it.
 
-    `document`: the parsed JSON, if it is JSON. `decoded`: `content` differs from the bytes that the client sent, which
-    may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named as in `failure`.
+    `document`: the parsed JSON, if it is JSON and still needed. `decoded`: `content` differs from the bytes that the
+    client sent, which may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named
+    as in `failure`.
     """
 
     content: bytes | AsyncIterator[bytes]
