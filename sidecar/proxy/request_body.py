@@ -196,14 +196,14 @@ class RequestReader:
             stored = PROTOCOLS[route.dialect].stored_prompt
             is_stored = stored is not None and stored.search(model)
             texts = replace(texts, model=model, unscannable=(*ids, *([_STORED_PROMPT] if is_stored else ())))
+        if texts is body.texts and not texts.unscannable:
+            return body
         texts = self._vocabularies.decode_prompts(texts)
         parts = texts.unscannable
         for part in parts:
             if not self.is_allowed(part.kind):
                 message = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, message, status=422, param=part.path)
-        if not parts and texts is body.texts:
-            return body
         return replace(body, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 
