@@ -359,7 +359,7 @@ class ResponseScanner:
         message = (self.actions and self.actions.message) or settings.answers.message
         completion = None
         if settings.block.style == "refusal":
-            is_list = operation in protocol(self.route.dialect).streaming  # of chunks, as Google streams JSON
+            is_list = operation in PROTOCOLS[self.route.dialect].streaming  # of chunks, as Google streams JSON
             completion = refusal(
                 operation, message, decision_id=self.call_id, model=self.model, stream=is_list, events=False
             )
