@@ -3,8 +3,8 @@
 A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
 wrong case) is refused, never normalized: the classified target is forwarded byte for byte. In a GET, which carries no
 prompt, an id may hold a slash or a space (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
-route; so may the ARN of a model in Amazon's routes. The query has no influence. A route that is not in the table is
-`UNKNOWN`, which the proxy refuses.
+route; so may the ARN of a model in Amazon's routes. The query has no influence: `query.py` reads its words. A route
+that is not in the table is `UNKNOWN`, which the proxy refuses.
 """
 
 from __future__ import annotations

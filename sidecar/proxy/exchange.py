@@ -70,6 +70,8 @@ class Exchange:
     id: str
     route: Route | None = None
     body: RequestBody = EMPTY
+    query: RequestBody = EMPTY
+    """The texts in the query of the target, which no rewriting of the body changes."""
     segments: tuple[Segment, ...] = ()
     tools: Mapping[str, str] = field(default_factory=dict)
     """The tools whose results the segments are, by path, if the request has a threat."""

@@ -118,8 +118,14 @@ class Proxy:
         route = exchange.route = self._classify(exchange.request)
         exchange.request[DIALECT] = route.dialect
         await self._admit(exchange.request)
+        if exchange.request.query_string:
+            exchange.query = self._reader.read_query(exchange.request)
         is_socket = route.kind is RouteKind.WEBSOCKET and is_websocket(exchange.request.headers)
         if self._websockets is not None and is_socket:
+            if exchange.query != EMPTY:
+                await self._scan(exchange, route)
+                if exchange.outcome.blocked:
+                    return self._block_response(exchange)
             upstream_request = exchange.upstream_request(route, uncompressed=False)
             return await self._websockets.serve(
                 exchange, replace(upstream_request, model=exchange.request.query.get("model"))
@@ -205,15 +211,17 @@ class Proxy:
         if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
             verdict = replace(verdict, threats=tuple(label for label in Label if label in threats))
-        blocked_kind = self._reader.first_blocked(exchange.body.unscanned) if monitored else None
-        unscanned_names = (*exchange.body.unscanned, *unscanned)
+        unread = (*exchange.query.unscanned, *exchange.body.unscanned)
+        blocked_kind = self._reader.first_blocked(unread) if monitored else None
+        unscanned_names = tuple(dict.fromkeys((*unread, *unscanned)))
         exchange.outcome = self._scans.decide(verdict, unscanned_names, monitored=monitored, closed=blocked_kind)
         if exchange.outcome.failure:
             raise _scan_failure_error(exchange.outcome.failure)
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        request, unscanned = self._selector.select(exchange.body.texts, document=exchange.body.document)
+        texts, query = exchange.body.texts, exchange.query.texts.segments
+        request, unscanned = self._selector.select(texts, query, document=exchange.body.document)
         exchange.segments = request.segments
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)

@@ -19,6 +19,7 @@ from sidecar.extraction import extraction, forms, json_body, socket_events
 from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.extraction import NO_TEXTS, Extraction, Unscannable
 from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.query import extract_query
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
@@ -71,6 +72,15 @@ class RequestReader:
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         return RequestBody(content, unscanned=(cause or "oversize",))
+
+    def read_query(self, request: web.Request) -> RequestBody:
+        """The texts of the query, as of a body without content. Raises `BodyError` if refused."""
+        try:
+            return RequestBody(b"", extract_query(request.raw_path.partition("?")[2]))
+        except BodyError as error:
+            if not self.is_allowed(error.kind):
+                raise
+            return RequestBody(b"", unscanned=(error.kind,))
 
     def rewrite(self, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
         """The body with this document, which must not be larger, instead of the client's."""
