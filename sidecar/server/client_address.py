@@ -33,6 +33,11 @@ def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network
     return str(address)
 
 
+def peer_address(request: web.Request) -> IPv4Address | IPv6Address | None:
+    """The address at the other end of the connection, whatever headers say."""
+    return _parse_address(request.remote or "")
+
+
 def rate_limit_network(address: str) -> str:
     """The unit that rate limits count: an IPv4 address or an IPv6 /64."""
     parsed = _parse_address(address)
