@@ -78,6 +78,8 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
         if role is not None and (account or not valid_name(name)):
             reason = "is there already; use reset-password" if account else "is no name: a-z, 0-9 and ._-+@, 64 at most"
             raise RequestError(f"{name!r} {reason}.")
+        if account is not None and account.subject is not None:
+            raise RequestError(f"{name!r} has no password: it is kept at the OpenID provider.")
         new_role = role or (account.role if account else Role.VIEWER)
         path = await invite(store, name, new_role, ACTOR)
         await note(store, "user_invited" if role else "user_reset", name, str(new_role))

@@ -60,7 +60,7 @@ EXAMPLES = {
         "sidecar keys create shop --environment production --expires 90d --json",
     ),
     "keys list": ("sidecar keys list", "sidecar keys list --json"),
-    "keys change": ("sidecar keys change 8fKq2mZx --rate 60/minute", "sidecar keys change 8fKq2mZx --mode monitor"),
+    "keys change": ("sidecar keys change 8fKq2mZx --rate 60/minute", "sidecar keys change 8fKq2mZx --team shop"),
     "keys revoke": ("sidecar keys revoke 8fKq2mZx",),
     "keys rotate": ("sidecar keys rotate 8fKq2mZx --grace 24h",),
     "admin": ("sidecar admin create ada", "sidecar admin export --since 7d > decisions.jsonl"),
@@ -69,6 +69,14 @@ EXAMPLES = {
     "admin export": ("sidecar admin export --format csv --since 30d > decisions.csv",),
     "admin decision": ("sidecar admin decision dec_5f1c0a97e2b84d36c1a0f7e9d2",),
     "admin purge": ("sidecar admin purge --older-than 30d",),
+    "users": ("sidecar users list", "sidecar users change grace --role operator"),
+    "users list": ("sidecar users list", "sidecar users list --json"),
+    "users change": (
+        "sidecar users change grace --role admin",
+        "sidecar users change grace --role operator --teams shop,search",
+        "sidecar users change grace --teams all",
+    ),
+    "users remove": ("sidecar users remove grace",),
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",

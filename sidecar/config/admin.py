@@ -1,6 +1,6 @@
 """The settings of the dashboard: where it listens, how long a login lasts, and who may log in.
 
-Whoever logs in with an OpenID provider or by the headers of a trusted proxy gets role and teams by `admin.groups`.
+Users who log in with an OpenID provider or by the headers of a trusted proxy get role and teams by `admin.groups`.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class SingleSignOn:
 
     def _is_of_domain(self, claims: Claims) -> bool:
         domains = {domain.lower() for domain in self._settings.oidc.domains}
-        is_verified = claims.get("email_verified") in {True, "true"}
+        is_verified = claims.get("email_verified") in (True, "true")
         return not domains or (is_verified and str(claims.get("email")).lower().rpartition("@")[2] in domains)
 
     async def _enter(self, visit: Visit, name: str, access: Grant, subject: str) -> None:
