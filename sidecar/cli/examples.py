@@ -64,7 +64,7 @@ EXAMPLES = {
     "keys revoke": ("sidecar keys revoke 8fKq2mZx",),
     "keys rotate": ("sidecar keys rotate 8fKq2mZx --grace 24h",),
     "admin": ("sidecar admin create ada", "sidecar admin export --since 7d > decisions.jsonl"),
-    "admin create": ("sidecar admin create ada", "sidecar admin create auditor --role viewer"),
+    "admin create": ("sidecar admin create ada", "sidecar admin create grace --role operator --teams shop"),
     "admin reset-password": ("sidecar admin reset-password ada",),
     "admin export": ("sidecar admin export --format csv --since 30d > decisions.csv",),
     "admin decision": ("sidecar admin decision dec_5f1c0a97e2b84d36c1a0f7e9d2",),
