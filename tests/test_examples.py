@@ -71,8 +71,9 @@ from sidecar.storage import Invitation, Role, Store
 async def make():
     now = datetime.datetime.now(datetime.UTC)
     store = await Store.open("sqlite:///sidecar.db")
-    await store.admins.invite(Invitation(b"d", "ada", Role.ADMIN, "test", now + datetime.timedelta(hours=1)), now)
-    await store.admins.accept(b"d", "ada", "no password", now)
+    for name, role in (("ada", Role.ADMIN), ("grace", Role.VIEWER)):
+        await store.admins.invite(Invitation(b"d", name, role, "test", now + datetime.timedelta(hours=1)), now)
+        await store.admins.accept(b"d", name, "no password", now)
     await store.close()
 asyncio.run(make())
 """
@@ -85,6 +86,8 @@ until curl -sf -o /dev/null "127.0.0.1:$SIDECAR__ADMIN__PORT/ready"; do kill -0 
 """
 BEFORE = {
     "reset-password ada": "python account.py\n",
+    "users change grace": "python account.py\n",
+    "users remove grace": "python account.py\n",
     "admin decision": "python decision.py\n",
     "secrets/upstream-key": "export OPENAI_API_KEY=sk-secret\n",
     "sidecar redirect": 'export SIDECAR__UPSTREAM__URL=http://model.test:8000 SIDECAR__LISTEN__HOSTS="[model.test]"\n',

@@ -64,6 +64,7 @@ def _own_terms(command: F) -> F:
         click.option("--burst", help="Requests at once."),
         click.option("--threshold", help="Blocks from this score, 0 to 1."),
         click.option("--mode", help="enforce or monitor."),
+        click.option("--team", help="The team that sees it and its decisions."),
         click.option("--rules", help="Rule overrides: INJ-105=off, SMG-130=block 0.8."),
     )
     for option in reversed(options):

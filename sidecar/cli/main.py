@@ -25,6 +25,7 @@ COMMANDS = LazyCommands(
         "scan": "scan:scan",
         "serve": "serve:serve",
         "uninject": "kubernetes:uninject_command",
+        "users": "users:users",
         "webhook": "kubernetes:webhook_command",
     }
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from sidecar.auth.api_keys import MAX_CACHE_SECONDS
+from sidecar.cli import identity_warnings
 from sidecar.config import Settings
 from sidecar.config.sources import unknown_variables
 from sidecar.policy.reductions import reductions
@@ -19,7 +20,13 @@ from sidecar.types import LayerName
 def warnings(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
     """One line for each; `environ`: by default that of this process."""
     variables = unknown_variables(os.environ if environ is None else environ, Settings)
-    return [*_exploitable(settings), *_without_effect(settings), *_too_long(settings), *variables]
+    return [
+        *_exploitable(settings),
+        *_without_effect(settings),
+        *_too_long(settings),
+        *identity_warnings.warnings(settings.admin),
+        *variables,
+    ]
 
 
 def _exploitable(settings: Settings) -> list[str]:

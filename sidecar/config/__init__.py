@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from sidecar.config.admin import Admin, GroupTerms, Oidc, ProxyHeaders
 from sidecar.config.mcp import Mcp, McpServer
 from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
 from sidecar.config.sections import (
     ActionAllowance,
     Actions,
-    Admin,
     Answers,
     Auth,
     Cache,
@@ -61,6 +61,7 @@ __all__ = [
     "Drain",
     "ExceptionTerms",
     "Failure",
+    "GroupTerms",
     "Inline",
     "InputFailure",
     "JudgeLayer",
@@ -72,6 +73,8 @@ __all__ = [
     "McpServer",
     "ModelOutputPolicy",
     "ModelOverrides",
+    "Oidc",
+    "ProxyHeaders",
     "RuleOverride",
     "RulesLayer",
     "Scan",

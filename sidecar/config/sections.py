@@ -54,24 +54,6 @@ class Listen(Section):
         return value
 
 
-class Admin(Section):
-    """Where the dashboard, metrics and readiness listen, and how long a login lasts."""
-
-    host: str = "127.0.0.1"
-    port: Port = 8081
-    url: str | None = None
-    idle: Duration = Field(default=3600.0, ge=60)
-    session: Duration = Field(default=43_200.0, ge=60)
-    quit: bool = False
-
-    @model_validator(mode="after")
-    def _address(self) -> Admin:
-        parts = urlsplit(self.url or "http://localhost")
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
-        return self
-
-
 class Answers(Section):
     """How responses are scanned where `responses` says so, and what `pii: redact` does with them."""
 

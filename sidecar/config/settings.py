@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from sidecar.config.admin import Admin
 from sidecar.config.mcp import Mcp
 from sidecar.config.outbound import Alerts, Sinks
 from sidecar.config.sections import (
     Actions,
-    Admin,
     Answers,
     Auth,
     Cache,

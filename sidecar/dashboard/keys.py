@@ -24,7 +24,7 @@ from sidecar.dashboard.pages import duration
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.policy.switches import unknown_rules
-from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, Role
+from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, valid_team
 from sidecar.util.units import format_rate, parse_rule_changes
 
 LONGEST_LIFE = timedelta(days=3650)
@@ -40,12 +40,12 @@ class KeysPage:
         """The routes of this page."""
         return [
             Route("GET", "/keys", self.show),
-            Route("POST", "/keys", self.create, Role.ADMIN),
+            Route("POST", "/keys", self.create),
             Route("GET", "/keys/{id}", self.show_one),
-            Route("POST", "/keys/{id}", self.change, Role.ADMIN),
-            Route("POST", "/keys/{id}/rotate", self.rotate, Role.ADMIN),
-            Route("POST", "/keys/{id}/revoke", self.revoke, Role.ADMIN),
-            Route("POST", "/keys/{id}/delete", self.delete, Role.ADMIN),
+            Route("POST", "/keys/{id}", self.change),
+            Route("POST", "/keys/{id}/rotate", self.rotate),
+            Route("POST", "/keys/{id}/revoke", self.revoke),
+            Route("POST", "/keys/{id}/delete", self.delete),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -56,9 +56,11 @@ class KeysPage:
         self, visit: Visit, error: RequestError | None = None, new: tuple[ApiKey, str] | None = None
     ) -> web.Response:
         now = datetime.now(UTC)
-        keys = [(key, str(key.state(now))) for key in reversed(await self._keyring.list())]
+        keys = [(key, str(key.state(now))) for key in reversed(await visit.keys())]
         values = {
             "keys": keys,
+            "teams": await visit.team_choices(),
+            "team": visit.query.text("team"),
             "new": new,
             "error": error,
             "form": visit.form,
@@ -77,7 +79,7 @@ class KeysPage:
             environment = checks.read(lambda: form.choice("environment", ENVIRONMENTS)) or ENVIRONMENTS[0]
             checks.read(lambda: check_identity(name, environment))
             expires = checks.read(lambda: _life(form.duration("expires"), "expires"))
-            terms = self._own_terms(form, checks)
+            terms = self._own_terms(visit, checks)
             checks.done()
             new = await self._keyring.create(name, environment=environment, expires=expires, **terms)
         except RequestError as error:
@@ -91,11 +93,9 @@ class KeysPage:
         return await self._key_page(visit, None)
 
     async def _key_page(self, visit: Visit, error: RequestError | None) -> web.Response:
-        row = await visit.store.keys.get(_id(visit))
-        if row is None:
-            raise refused(404, "There is no such key.")
-        key = row[0]
+        key = await _key(visit)
         values = {
+            "teams": await visit.team_choices(),
             "key": key,
             "state": str(key.state(datetime.now(UTC))),
             "form": visit.form if error else Form(_filled(key)),
@@ -107,15 +107,13 @@ class KeysPage:
 
     async def change(self, visit: Visit) -> web.Response:
         """Replace all terms by those in the form."""
-        row = await visit.store.keys.get(_id(visit))
-        if row is None:
-            raise refused(404, "There is no such key.")
+        key = await _key(visit)
         try:
-            checks, key = Checks(), row[0]
+            checks = Checks()
             ends = checks.read(lambda: _end(visit.form, key))
-            terms: KeyChanges = {**self._own_terms(visit.form, checks), "expires_at": ends}
+            terms: KeyChanges = {**self._own_terms(visit, checks), "expires_at": ends}
             checks.done()
-            before, after = await self._keyring.change(_id(visit), terms)
+            before, after = await self._keyring.change(key.id, terms)
         except RequestError as error:
             return await self._key_page(visit, error)
         if changes := describe_changes(before, after):
@@ -124,7 +122,7 @@ class KeysPage:
 
     async def rotate(self, visit: Visit) -> web.Response:
         """Create a successor, shown once; the old key stays valid for the grace period."""
-        key_id = _id(visit)
+        key_id = (await _key(visit)).id
         try:
             grace = _life(visit.form.duration("grace"), "grace") or timedelta(hours=24)
             new = await self._keyring.rotate(key_id, grace)
@@ -135,20 +133,23 @@ class KeysPage:
 
     async def revoke(self, visit: Visit) -> web.Response:
         """Revoke a key; its record stays."""
-        await self._keyring.revoke(_id(visit))
-        await visit.note("key_revoked", _id(visit))
+        key = await _key(visit)
+        await self._keyring.revoke(key.id)
+        await visit.note("key_revoked", key.id)
         return to("/keys", "revoked")
 
     async def delete(self, visit: Visit) -> web.Response:
         """Revoke a key and delete its record."""
-        row = await visit.store.keys.get(_id(visit))
-        await self._keyring.delete(_id(visit))
-        await visit.note("key_deleted", _id(visit), f"{row[0].name} ({row[0].environment})" if row else "")
+        key = await _key(visit)
+        await self._keyring.delete(key.id)
+        await visit.note("key_deleted", key.id, f"{key.name} ({key.environment})")
         return to("/keys", "deleted")
 
-    def _own_terms(self, form: Form, checks: Checks) -> KeyOverrides:
-        """The key's own limits and policy in a form; what is wrong is noted in `checks`."""
+    def _own_terms(self, visit: Visit, checks: Checks) -> KeyOverrides:
+        """The key's own limits, policy and team in a form; what is wrong is noted in `checks`."""
+        form = visit.form
         return {
+            "team": checks.read(lambda: _team(visit)),
             "rate": checks.read(lambda: form.rate("rate")),
             "burst": checks.read(lambda: form.whole("burst", 1, 1_000_000)),
             "threshold": checks.read(lambda: form.number("threshold", 0, 1)),
@@ -165,8 +166,25 @@ class KeysPage:
         return text or None
 
 
-def _id(visit: Visit) -> str:
-    return visit.request.match_info["id"]
+async def _key(visit: Visit) -> ApiKey:
+    """The key of the address, if the user may see it. Raises `RequestError`."""
+    key = await visit.key(visit.request.match_info["id"])
+    if key is None:
+        raise refused(404, "There is no such key.")
+    return key
+
+
+def _team(visit: Visit) -> str | None:
+    """The team in a form; of a limited user one of their own, by default the only one."""
+    team = visit.form.text("team").lower()
+    if visit.teams is None:
+        if team and not valid_team(team):
+            raise refused(400, "A team has 1 to 64 lower-case letters, digits or any of . _ -", param="team")
+        return team or None
+    team = team or (visit.teams[0] if len(visit.teams) == 1 else "")
+    if team not in visit.teams:
+        raise refused(400, f"Choose one of your teams: {', '.join(visit.teams) or 'you have none'}.", param="team")
+    return team
 
 
 def _filled(key: ApiKey) -> dict[str, str]:
@@ -178,6 +196,7 @@ def _filled(key: ApiKey) -> dict[str, str]:
         "threshold": "" if key.threshold is None else f"{key.threshold:g}",
         "mode": key.mode or "",
         "rules": key.rules or "",
+        "team": key.team or "",
     }
 
 

@@ -36,9 +36,9 @@ class Overview:
         """All figures of the chosen time range, of one key or of all; `live=1` loads the page again and again."""
         form, figures = visit.query, visit.store.analytics
         period = read_period(form, datetime.now(UTC))
-        keys = await visit.store.keys.list()
+        keys, team = await visit.keys(), form.text("team")
         key, live = form.text("key"), bool(form.text("live"))
-        criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
+        criteria = visit.within(Filter(since=period.since, until=period.until, key_id=key or None, kind="scan"))
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
         labels = await figures.by_label(criteria)
         service = self._status()
@@ -49,6 +49,8 @@ class Overview:
             period=period,
             ranges=RANGES,
             keys=keys,
+            teams=await visit.team_choices(),
+            team=team,
             key=key,
             live=live,
             totals=await figures.totals(criteria),

@@ -58,11 +58,11 @@ class Period:
         """The address of the decisions in one of its steps."""
         return decisions_in(at, at + self.step, **criteria)
 
-    def zoom(self, at: datetime, key: str = "") -> str:
+    def zoom(self, at: datetime, key: str = "", team: str = "") -> str:
         """The address of the overview of one of its steps; of the shortest step that of its decisions."""
         if self.step == STEPS[0]:
-            return self.rows_at(at, key=key)
-        return f"/?{Period(at, at + self.step, self.step).query(key=key)}"
+            return self.rows_at(at, key=key, team=team)
+        return f"/?{Period(at, at + self.step, self.step).query(key=key, team=team)}"
 
     @property
     def _moments(self) -> dict[str, str]:

@@ -135,7 +135,7 @@ class Playground:
             entered=entered,
             kinds=KINDS,
             examples=EXAMPLES,
-            keys=await visit.store.keys.list(),
+            keys=await visit.keys(),
             key=key,
             mode=(key and key.mode) or settings.mode,
             shown=results,
@@ -168,10 +168,10 @@ async def _key(visit: Visit, key_id: str) -> ApiKey | None:
     """The chosen key, whatever its state; None without a choice. Raises `RequestError`."""
     if not key_id:
         return None
-    row = await visit.store.keys.get(key_id)
-    if row is None:
+    key = await visit.key(key_id)
+    if key is None:
         raise refused(400, "There is no such key.", param="key")
-    return row[0]
+    return key
 
 
 def _chat(body: dict[str, Any]) -> dict[str, Any]:

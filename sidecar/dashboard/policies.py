@@ -13,6 +13,7 @@ from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import KINDS, Policy, Rule
+from sidecar.storage import SCANS
 from sidecar.types import Label
 
 LAYERS: Mapping[str, str] = {
@@ -48,7 +49,7 @@ class Policies:
         form, policy = visit.query, self._policy()
         sort = form.choice("sort", SORTS) or "family"
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
-        hits = {group.name: group.scans for group in await visit.store.analytics.by_rule()}
+        hits = {group.name: group.scans for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
         marked = await _marked(visit)
         rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
         return visit.page(
@@ -80,7 +81,14 @@ class Policies:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
-        hits = next((group.scans for group in await visit.store.analytics.by_rule() if group.name == rule_id), 0)
+        hits = next(
+            (
+                group.scans
+                for group in await visit.store.analytics.by_rule(visit.within(SCANS))
+                if group.name == rule_id
+            ),
+            0,
+        )
         marks = (await _marked(visit))[rule_id]
         values = {"kind": kind, "seeks": seeks, "layer": layer_of(rule), "hits": hits, "marks": marks}
         return visit.page("rule.html", 200, rule=rule, switch=self._status().settings.rules.get(rule_id), **values)
@@ -88,7 +96,7 @@ class Policies:
 
 async def _marked(visit: Visit) -> Counter[str]:
     """How often each rule was marked as a false positive."""
-    return Counter(exception.rule for exception in await visit.store.exceptions.query())
+    return Counter(exception.rule for exception in await visit.store.exceptions.query(teams=visit.teams))
 
 
 def _matching(rules: Sequence[Rule], form: Form) -> list[Rule]:

@@ -25,9 +25,9 @@ class ShadowPage:
     async def show(self, visit: Visit) -> web.Response:
         """The newest disagreements, and their counts by kind."""
         revision = visit.query.text("revision") or None
-        disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE)
-        counts = await visit.store.disagreements.count()
-        names = {key.id: key.name for key in await visit.store.keys.list()}
+        disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE, teams=visit.teams)
+        counts = await visit.store.disagreements.count(visit.teams)
+        names = {key.id: key.name for key in await visit.keys()}
         return visit.page(
             "shadow.html",
             policies=self._status().settings.shadow.policies,

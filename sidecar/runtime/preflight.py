@@ -31,7 +31,18 @@ Probe = tuple[str, Callable[[], Awaitable[str | None]]]
 
 async def problems(settings: Settings) -> list[str]:
     """Everything that a start would refuse beside policies and models."""
-    checks = (_outbound, _pepper, _upstreams, _limits, _cache, _vocabularies, _telemetry, _extras, _store_file)
+    checks = (
+        _outbound,
+        _pepper,
+        _upstreams,
+        _limits,
+        _cache,
+        _vocabularies,
+        _telemetry,
+        _extras,
+        _identity,
+        _store_file,
+    )
     return [problem for check in checks for problem in await _problems_of(check, settings)]
 
 
@@ -81,6 +92,17 @@ async def _telemetry(settings: Settings) -> None:
 async def _extras(settings: Settings) -> None:
     if settings.listen.grpc_port is not None and find_spec("grpc") is None:
         raise SidecarError("listen.grpc_port: needs the extra: pip install 'prompt-sidecar[grpc]'")
+
+
+async def _identity(settings: Settings) -> None:
+    oidc = settings.admin.oidc
+    if oidc.issuer is None:
+        return
+    if find_spec("joserfc") is None:
+        raise SidecarError("admin.oidc.issuer: needs the extra: pip install 'prompt-sidecar[oidc]'")
+    from sidecar.dashboard.oidc_provider import OidcProvider  # noqa: PLC0415 - an extra
+
+    OidcProvider(oidc)
 
 
 async def _store_file(settings: Settings) -> None:

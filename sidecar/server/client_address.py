@@ -42,6 +42,11 @@ def _peer(text: str) -> str:
     return UNKNOWN if address is None else str(address)
 
 
+def peer_address(request: web.Request) -> IPv4Address | IPv6Address | None:
+    """The address at the other end of the connection, whatever headers say."""
+    return _parse_address(request.remote or "")
+
+
 def rate_limit_network(address: str) -> str:
     """The unit that rate limits count: an IPv4 address or an IPv6 /64."""
     parsed = _parse_address(address)

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from sidecar.errors import StoreError
 from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
-from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
+from sidecar.storage.analytics import SCANS, Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.database import CONNECTIONS, Database
 from sidecar.storage.decision_filter import Filter
@@ -21,13 +21,17 @@ from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyStat
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
-from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
+from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, MAX_TEAM, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
+from sidecar.storage.teams import MAX_TEAMS, valid_team
 
 __all__ = [
     "MAX_NAME",
     "MAX_RULE_CHANGES",
+    "MAX_TEAM",
+    "MAX_TEAMS",
+    "SCANS",
     "Admin",
     "Admins",
     "Analytics",
@@ -65,6 +69,7 @@ __all__ = [
     "state_of",
     "storable",
     "valid_name",
+    "valid_team",
 ]
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, select, text
+from sqlalchemy import ColumnElement, RowMapping, delete, func, select, text
 
 from sidecar.errors import StoreConflict
 from sidecar.storage.database import Database
@@ -104,7 +104,7 @@ class Decisions:
         clauses = [*conditions(criteria or Filter()), *_flagged(criteria or Filter())]
         newest = select(table).where(*clauses).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
-            return [DecisionRow(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
+            return [_row(row, criteria) for row in (await connection.execute(newest.limit(limit))).mappings()]
 
     async def page(
         self, criteria: Filter, sort: Sort = "at", *, limit: int = 100, offset: int = 0, window: int = WINDOW
@@ -122,15 +122,16 @@ class Decisions:
             row_ids = list(await connection.scalars(ids))
             last_row = None if len(row_ids) >= limit else await connection.scalar(edge)
             matching = select(table).where(table.c.id.in_(row_ids))
-            rows = {row["id"]: DecisionRow(**row) for row in (await connection.execute(matching)).mappings()}
+            rows = {row["id"]: _row(row, criteria) for row in (await connection.execute(matching)).mappings()}
             return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row)
 
-    async def get(self, decision_id: str) -> DecisionRow | None:
-        """One row."""
+    async def get(self, decision_id: str, criteria: Filter | None = None) -> DecisionRow | None:
+        """One row, if it lies within the time, key and teams of `criteria`."""
+        limits = bounds(criteria or Filter())
         async with self._database.read() as connection:
-            rows = await connection.execute(select(table).where(table.c.id == decision_id))
+            rows = await connection.execute(select(table).where(table.c.id == decision_id, *limits))
             row = rows.mappings().one_or_none()
-            return None if row is None else DecisionRow(**row)
+            return None if row is None else _row(row, criteria)
 
     async def count(self, criteria: Filter | None = None) -> int:
         """The number of matching rows."""
@@ -171,6 +172,11 @@ class Decisions:
             total += len(deleted)
             if len(deleted) < PURGE_BATCH:
                 return total
+
+
+def _row(values: RowMapping, criteria: Filter | None) -> DecisionRow:
+    row = DecisionRow(**values)
+    return replace(row, text=None, reasoning=None) if criteria and criteria.text_hidden else row
 
 
 def _flagged(criteria: Filter) -> list[Any]:

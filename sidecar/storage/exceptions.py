@@ -5,6 +5,7 @@ A text is stored as its digest only (`sidecar.scan.exceptions`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import delete, or_, select, update
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import exceptions as table
+from sidecar.storage.teams import of_teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,14 @@ class Exceptions:
         async with self._database.write() as connection:
             await connection.execute(table.insert(), asdict(exception))
 
-    async def query(self, limit: int = 1000) -> list[RuleException]:
-        """All exceptions, including revoked and expired ones, the newest first."""
-        newest = select(table).order_by(table.c.created_at.desc(), table.c.id).limit(limit)
+    async def query(self, limit: int = 1000, *, teams: Sequence[str] | None = None) -> list[RuleException]:
+        """All exceptions, or those for keys of these teams, also revoked and expired ones, the newest first."""
+        newest = (
+            select(table)
+            .where(*of_teams(table.c.key_id, teams))
+            .order_by(table.c.created_at.desc(), table.c.id)
+            .limit(limit)
+        )
         return await self._select(newest)
 
     async def valid(self, now: datetime, limit: int = 10_000) -> list[RuleException]:
@@ -57,9 +64,10 @@ class Exceptions:
         valid = select(table).where(table.c.revoked_at.is_(None), table.c.expires_at > now)
         return await self._select(valid.order_by(table.c.created_at.desc(), table.c.id).limit(limit))
 
-    async def get(self, exception_id: str) -> RuleException | None:
-        """One exception."""
-        rows = await self._select(select(table).where(table.c.id == exception_id))
+    async def get(self, exception_id: str, *, teams: Sequence[str] | None = None) -> RuleException | None:
+        """One exception, if it is for a key of these teams."""
+        conditions = (table.c.id == exception_id, *of_teams(table.c.key_id, teams))
+        rows = await self._select(select(table).where(*conditions))
         return rows[0] if rows else None
 
     async def revoke(self, exception_id: str, at: datetime, by: str) -> bool:

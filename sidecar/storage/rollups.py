@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
@@ -28,6 +28,8 @@ FIRST = "first"
 DAILY: dict[str, str] = {name: f"d{name}" for name in ("key", "model", "layer", "label", "rule", "latency", "other")}
 """The dimensions with many names, and those of their daily totals, at the first hour of each day."""
 NUMBERS = ("scans", "blocked", "recommended", "unscanned", "failed")
+Names = str | Select[Any]
+"""A name, or a query of names."""
 _Totals = dict[tuple[str, int, str], list[int]]
 
 
@@ -98,17 +100,17 @@ class RollUps:
                 await self.first_hour(connection)
         return (hours.first or 0) >= (self._first_hour or 0)
 
-    async def sums(self, dimension: Dimension, hours: Hours, name: str | None = "") -> list[int]:
-        """The five numbers of one name, or of all."""
+    async def sums(self, dimension: Dimension, hours: Hours, name: Names | None = "") -> list[int]:
+        """The five numbers of one name or of several, or of all."""
         numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in NUMBERS)
-        names = [] if name is None else [table.c.name == name]
+        names = [] if name is None else [_is_of(name)]
         rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *names)
         return [int(number) for number in rows[0]]
 
-    async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
-        """Hour, decisions and blocked of one name; hours without any are left out."""
+    async def by_hour(self, dimension: Dimension, hours: Hours, name: Names = "") -> list[tuple[int, int, int]]:
+        """Hour, decisions and blocked of each name; hours without any are left out."""
         columns = select(table.c.hour, table.c.scans, table.c.blocked)
-        rows = await self._rows(columns, hours, table.c.dimension == dimension, table.c.name == name)
+        rows = await self._rows(columns, hours, table.c.dimension == dimension, _is_of(name))
         return [(hour, scans, blocked) for hour, scans, blocked in rows]
 
     async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
@@ -122,6 +124,10 @@ class RollUps:
     async def _rows(self, statement: Any, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
         async with self._database.read() as connection:
             return list(await connection.execute(statement.where(*_bounds(hours), *extra)))
+
+
+def _is_of(name: Names) -> ColumnElement[bool]:
+    return table.c.name == name if isinstance(name, str) else table.c.name.in_(name)
 
 
 _KEY = ("dimension", "hour", "name")

@@ -34,6 +34,7 @@ FLAGGED = "threats <> '' OR action <> 'allow' OR failure IS NOT NULL OR unscanne
 FLAGGED_COLUMNS = ("at", "id", "threats", "action", "recommended", "failure", "unscanned", "segments", "door", "key_id")
 """The columns of that index: those that a list of such rows is filtered by, so that it does not read the table."""
 MAX_TEXT = 100_000
+MAX_TEAM = 64
 
 
 def storable(text: str, length: int) -> str:
@@ -78,6 +79,10 @@ metadata = MetaData()
 
 MAX_RULE_CHANGES = 2_000
 """Characters of the rule changes of a key."""
+MAX_TEAMS_TEXT = 50 * (MAX_TEAM + 1)
+"""Characters of the teams of a user, with blanks between them."""
+MAX_SUBJECT = 1_000
+"""Characters of an identity: the issuer and its `sub`."""
 MAX_LINEAGE = 400
 """Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
 
@@ -105,6 +110,7 @@ keys = Table(
     _text("successor", 8, nullable=True),
     _text("rules", MAX_RULE_CHANGES, nullable=True),
     _text("lineage", 9 * MAX_LINEAGE, nullable=True),
+    _text("team", MAX_TEAM, nullable=True),
 )
 
 decisions = Table(
@@ -171,6 +177,9 @@ admins = Table(
     _text("password", 200),
     Column("created_at", Moment, nullable=False),
     Column("last_login_at", Moment),
+    _text("teams", MAX_TEAMS_TEXT, nullable=True),
+    _text("subject", MAX_SUBJECT, nullable=True),
+    Index("admins_by_subject", "subject", unique=True),
 )
 
 invitations = Table(
@@ -181,6 +190,7 @@ invitations = Table(
     _text("role", 16),
     _text("created_by", 64),
     Column("expires_at", Moment, nullable=False),
+    _text("teams", MAX_TEAMS_TEXT, nullable=True),
 )
 
 sessions = Table(
