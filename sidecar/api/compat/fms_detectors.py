@@ -113,7 +113,7 @@ async def respond_to_contents(
         outcome = await endpoint.scan(request, scan_input)
         unscanned += [outcome.unscanned] if outcome.unscanned not in unscanned else []
         text = scan_input.request.segments[0].text
-        body.append([_detection(outcome, *found) | _place(text, found[1]) for found in _found(outcome)])
+        body.append([_detection(outcome, *pair) | _place(text, pair[1]) for pair in _found(outcome)])
     return body, scan_headers(request[DECISION_ID], joined_names(*unscanned))
 
 
@@ -123,7 +123,7 @@ async def respond(
     """The detections of the prompt and of the answer, and the headers of the response."""
     outcome = await endpoint.scan(request, api_request.scan_input)
     answer = await endpoint.scan_response(request, api_request.answer, api_request.prompt)
-    body = [_detection(each, *found) for each in (outcome, answer) for found in _found(each)]
+    body = [_detection(each, *pair) for each in (outcome, answer) for pair in _found(each)]
     return body, scan_headers(request[DECISION_ID], joined_names(outcome.unscanned, answer.unscanned))
 
 
@@ -131,8 +131,8 @@ def _found(outcome: ScanOutcome) -> Iterator[tuple[Label | None, Finding | None]
     """The labels of a refusal, at least one or None, with their findings; None for a label without one."""
     deciding = [finding for finding in outcome.verdict.findings if finding.decides]
     for label in (outcome.verdict.threats or (None,)) if outcome.blocked else ():
-        placed = [finding for finding in deciding if finding.label is label]
-        yield from ((label, finding) for finding in placed or (None,))
+        label_findings = [finding for finding in deciding if finding.label is label]
+        yield from ((label, finding) for finding in label_findings or (None,))
 
 
 def _detection(outcome: ScanOutcome, label: Label | None, finding: Finding | None) -> dict[str, object]:

@@ -50,8 +50,8 @@ def _context(body: dict[str, JsonValue]) -> list[Segment]:
     """What an application adds to the conversation beside the messages."""
     guardrails = body.get("guardrails")
     options = require_object({} if guardrails is None else guardrails, "'guardrails'")
-    added: JsonValue = {name: options.get(name) for name in ("context", "state")}
-    return [Segment(text, Source.UNTRUSTED, f"guardrails.{path}") for text, path in leaves(added)]
+    additions: JsonValue = {name: options.get(name) for name in ("context", "state")}
+    return [Segment(text, Source.UNTRUSTED, f"guardrails.{path}") for text, path in leaves(additions)]
 
 
 async def respond(

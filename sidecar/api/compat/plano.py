@@ -46,8 +46,8 @@ async def redact(operation: str, value: JsonValue, redactor: Redactor) -> int:
     if not isinstance(value, dict):
         return 0
     dialect = OPERATIONS[operation]
-    known = application_values(extract(value, operation, dialect).segments)
-    return len(await redactor.redact(value, known, fields_of(dialect)))
+    application = application_values(extract(value, operation, dialect).segments)
+    return len(await redactor.redact(value, application, fields_of(dialect)))
 
 
 def parse(operation: str, value: JsonValue, settings: Settings) -> FilterRequest:

@@ -63,11 +63,11 @@ async def redact(value: JsonValue, redactor: Redactor) -> int:
     if not isinstance(request, dict) or not isinstance(body, dict):
         return 0
     operation, dialect = _operation(value)
-    known = application_values(extract(body, operation, dialect).segments)
-    placeholders = await redactor.redact(body, known, fields_of(dialect))
-    await redactor.redact({"text": request.get("text")}, known)
-    if placeholders:
-        request["text"] = ""
+    application = application_values(extract(body, operation, dialect).segments)
+    placeholders = await redactor.redact(body, application, fields_of(dialect))
+    derived: dict[str, JsonValue] = {"text": request.get("text")}
+    await redactor.redact(derived, application)
+    request |= derived
     return len(placeholders)
 
 
@@ -78,9 +78,9 @@ def parse(value: JsonValue, settings: Settings) -> HookRequest:
     body = require_object(request.get("json"), "'request.json'")
     operation, dialect = _operation(hook)
     if hook.get("eventType") == BEFORE:
-        known = {text for text, _ in leaves(body)}
-        loose = [Segment(text, path=path) for text, path in leaves(request.get("text"), "request.text")]
-        additional = [segment for segment in loose if segment.text and segment.text not in known]
+        body_texts = {text for text, _ in leaves(body)}
+        segments = [Segment(text, path=path) for text, path in leaves(request.get("text"), "request.text")]
+        additional = [segment for segment in segments if segment.text and segment.text not in body_texts]
         return HookRequest(body_input(settings, body, operation, dialect, additional), body)
     if hook.get("eventType") != AFTER:
         raise BodyError("malformed", f"'eventType' must be {BEFORE} or {AFTER}.", param="eventType")
@@ -95,25 +95,28 @@ def _answer(response: JsonValue) -> tuple[Text, ...]:
     """The texts of the answer's body, and what `text` holds beside them."""
     fields = require_object(response, "'response'")
     texts = [(piece.text, f"response.json.{piece.path}") for piece in pieces(fields.get("json"))]
-    known = {text for text, _ in texts}
-    return (*texts, *(text for text in leaves(fields.get("text"), "response.text") if text[0] and text[0] not in known))
+    body_texts = {text for text, _ in texts}
+    return (
+        *texts,
+        *(text for text in leaves(fields.get("text"), "response.text") if text[0] and text[0] not in body_texts),
+    )
 
 
 async def respond(
     endpoint: ScanEndpoint, request: web.Request, api_request: HookRequest
 ) -> tuple[object, dict[str, str]]:
     """The body and headers of the response."""
-    unread = None
+    gap = None
     if api_request.scan_input is not None:
         outcome = await endpoint.scan(request, api_request.scan_input)
         message = refusal_message(endpoint.settings.block.message, outcome.verdict, request[DECISION_ID])
     else:
         outcome = await endpoint.scan_response(request, api_request.response_texts, api_request.prompt)
-        message, unread = endpoint.settings.answers.message, None if api_request.response_texts else UNSCANNED_ANSWER
+        message, gap = endpoint.settings.answers.message, None if api_request.response_texts else UNSCANNED_ANSWER
     if not outcome.blocked and request.get(REPLACED_VALUES):
-        changed = {"verdict": True, "transformedData": {"request": {"json": api_request.body}}}
-        return changed, redacted_headers(request, outcome)
-    headers = scan_headers(request[DECISION_ID], joined_names(outcome.unscanned, unread))
+        response = {"verdict": True, "transformedData": {"request": {"json": api_request.body}}}
+        return response, redacted_headers(request, outcome)
+    headers = scan_headers(request[DECISION_ID], joined_names(outcome.unscanned, gap))
     if not outcome.blocked:
         return {"verdict": True}, headers
     data = {"reason": message, "threats": list(outcome.verdict.threats), "decision": request[DECISION_ID]}
