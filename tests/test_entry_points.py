@@ -105,7 +105,7 @@ def served(start_sidecar: StartSidecar, row: str) -> EntryPoints:
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_setting_holds_at_every_entry_point(start_sidecar: StartSidecar, row: str) -> None:
-    """What the table says is what happens, at all thirteen; explain says what scan does; harmless text passes."""
+    """What the table says is what happens, at all eighteen; explain says what scan does; harmless text passes."""
     entry_points, text, expected = served(start_sidecar, row), ROWS[row][2], table()[row]
     replies = {name: ask(entry_points, text) for name, ask in ENTRY_POINTS.items()}
     wrong = {name: reply for name, reply in replies.items() if not CHECKS[expected[name]](reply, text)}
@@ -154,6 +154,7 @@ TURNS = [
     {"role": "user", "content": "Hello"},
 ]
 CHATS = ("inline", "chat/scan", "LiteLLM", "Envoy HTTP", "Envoy gRPC", "Envoy processing", "agentgateway", "Lakera")
+CHATS += ("NeMo", "FMS", "Portkey", "Plano")
 """Entry points that take a conversation."""
 SOME: dict[str, Any] = {
     "responses": "block",

@@ -16,6 +16,9 @@ from sidecar.scan.exceptions import MAX_LIFETIME
 from sidecar.server.allowed_hosts import is_loopback
 from sidecar.types import LayerName
 
+SEEING_ANSWERS = ("litellm", "agentgateway", "lakera", "nemo", "fms_detectors", "portkey")
+"""The switches in `compat` of the contracts that show responses."""
+
 
 def warnings(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
     """One line for each; `environ`: by default that of this process."""
@@ -77,7 +80,7 @@ def _without_effect(settings: Settings) -> list[str]:
 
 def _inline_only(settings: Settings) -> list[str]:
     """What the inline proxy does with responses, where other entry points are switched on that see them, too."""
-    on = [name for name in ("litellm", "agentgateway", "lakera") if getattr(settings.compat, name)]
+    on = [name for name in SEEING_ANSWERS if getattr(settings.compat, name)]
     switches = ", ".join(f"compat.{name}" for name in on)
     messages = []
     if on and settings.actions.mode != "off":

@@ -246,6 +246,10 @@ class Compat(Section):
     lakera: bool = False
     litellm: bool = False
     agentgateway: bool = False
+    nemo: bool = False
+    fms_detectors: bool = False
+    portkey: bool = False
+    plano: bool = False
     envoy: bool = False
 
 
