@@ -155,6 +155,7 @@ class KeyRing:
         threshold: float | None = None,
         mode: Mode | None = None,
         rules: str | None = None,
+        profile: str | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which cannot be shown again. Raises `RequestError` for an invalid argument."""
         check_identity(name, environment)
@@ -162,7 +163,7 @@ class KeyRing:
         value, key_id = generate()
         now = datetime.now(UTC)
         ends = None if expires is None else now + expires
-        overrides = KeyOverrides(rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules)
+        overrides = KeyOverrides(rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules, profile=profile)
         key = ApiKey(key_id, name, environment, now, ends, **overrides)
         await self._keys.add(key, digest(value, self._pepper))
         _log.info("key_created", key_id=key.id, environment=environment)

@@ -59,6 +59,7 @@ EXAMPLES = {
         'sidecar keys create "my app"',
         "sidecar keys create shop --environment production --expires 90d --json",
     ),
+    "keys show": ("sidecar keys show 8fKq2mZx",),
     "keys list": ("sidecar keys list", "sidecar keys list --json"),
     "keys change": ("sidecar keys change 8fKq2mZx --rate 60/minute", "sidecar keys change 8fKq2mZx --mode monitor"),
     "keys revoke": ("sidecar keys revoke 8fKq2mZx",),

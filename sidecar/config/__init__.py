@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from sidecar.config.mcp import Mcp, McpServer
 from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
+from sidecar.config.profiles import Gateway, Profile, with_profile
+from sidecar.config.scanning import (
+    ApplicationPolicy,
+    Failure,
+    InputFailure,
+    JudgeLayer,
+    Layers,
+    ModelOutputPolicy,
+    ModelOverrides,
+    RuleOverride,
+    RulesLayer,
+    Scan,
+    SemanticLayer,
+    SourcePolicy,
+    Sources,
+)
 from sidecar.config.sections import (
     ActionAllowance,
     Actions,
@@ -25,26 +41,7 @@ from sidecar.config.sections import (
     UpstreamHeaders,
     UpstreamTls,
 )
-from sidecar.config.settings import (
-    ApplicationPolicy,
-    Block,
-    Failure,
-    InputFailure,
-    JudgeLayer,
-    Layers,
-    ModelOutputPolicy,
-    ModelOverrides,
-    RuleOverride,
-    RulesLayer,
-    Scan,
-    SemanticLayer,
-    Settings,
-    SourcePolicy,
-    Sources,
-    check,
-    load,
-    validated,
-)
+from sidecar.config.settings import Block, Settings, check, load, validated
 from sidecar.config.upstream import Upstream
 
 __all__ = [
@@ -61,6 +58,7 @@ __all__ = [
     "Drain",
     "ExceptionTerms",
     "Failure",
+    "Gateway",
     "Inline",
     "InputFailure",
     "JudgeLayer",
@@ -72,6 +70,7 @@ __all__ = [
     "McpServer",
     "ModelOutputPolicy",
     "ModelOverrides",
+    "Profile",
     "RuleOverride",
     "RulesLayer",
     "Scan",
@@ -92,4 +91,5 @@ __all__ = [
     "check",
     "load",
     "validated",
+    "with_profile",
 ]

@@ -59,7 +59,7 @@ class Dashboard:
         self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
-            *KeysPage(dependencies.keyring, dependencies.policy).routes(),
+            *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),

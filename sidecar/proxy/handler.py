@@ -98,8 +98,10 @@ class Proxy:
 
     async def handle(self, request: web.Request, carrier: Carrier | None = None) -> web.StreamResponse:
         """Answer one request, carried by `carrier` if there is one. Raises only unexpected errors."""
-        proxies = self._settings.listen.trusted_proxies
-        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies, carrier=carrier)
+        proxies, header = self._settings.listen.trusted_proxies, self._settings.gateway.header
+        exchange = Exchange(
+            request, request[DECISION_ID], trusted_proxies=proxies, profile_header=header, carrier=carrier
+        )
         try:
             return await self._serve(exchange)
         except RequestError as error:

@@ -36,6 +36,7 @@ MAX_FILES = 1_000
 RESTART_ONLY = (
     *("listen", "admin", "store", "log", "telemetry", "alerts", "sinks", "drain"),
     *("limits.url", "limits.header_timeout", "limits.connections"),
+    "gateway.header",
     *("auth.cache", "auth.stale_grace", "auth.pepper_file"),
 )
 """Settings that change only with a restart: open sockets, databases and secrets."""

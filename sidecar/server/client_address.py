@@ -33,6 +33,12 @@ def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network
     return str(address)
 
 
+def is_within(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether an address lies in one of these networks."""
+    parsed = _parse_address(address)
+    return parsed is not None and any(parsed in network for network in networks)
+
+
 def rate_limit_network(address: str) -> str:
     """The unit that rate limits count: an IPv4 address or an IPv6 /64."""
     parsed = _parse_address(address)

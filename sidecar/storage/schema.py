@@ -78,6 +78,7 @@ metadata = MetaData()
 
 MAX_RULE_CHANGES = 2_000
 """Characters of the rule changes of a key."""
+MAX_PROFILE_NAME = 48
 MAX_LINEAGE = 400
 """Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
 
@@ -105,6 +106,7 @@ keys = Table(
     _text("successor", 8, nullable=True),
     _text("rules", MAX_RULE_CHANGES, nullable=True),
     _text("lineage", 9 * MAX_LINEAGE, nullable=True),
+    _text("profile", MAX_PROFILE_NAME, nullable=True),
 )
 
 decisions = Table(
