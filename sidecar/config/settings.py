@@ -21,6 +21,7 @@ from sidecar.config.sections import (
     Actions,
     Admin,
     Answers,
+    Audit,
     Auth,
     Cache,
     Compat,
@@ -112,6 +113,7 @@ class Settings(Section):
     cache: Cache = Cache()
     auth: Auth = Auth()
     log: Log = Log()
+    audit: Audit = Audit()
     compat: Compat = Compat()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     DateTime,
     Float,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
     text,
 )
@@ -240,6 +242,20 @@ disagreements = Table(
     Column("other_score", Float, nullable=False),
     Column("other_rules", JSON, nullable=False),
     Index("disagreements_by_time", "at", "decision"),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _text("chain", 16, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    _text("kind", 8),
+    Column("latest", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    _text("previous", 64),
+    _text("key", 16),
+    _text("signature", 128),
 )
 
 mcp_pins = Table(
