@@ -52,10 +52,12 @@ class EntryPoints:
 
     sidecar: SidecarProcess
     key: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further header fields of every request."""
 
     def post(self, path: str, body: object) -> httpx.Response:
         """POST a JSON value with the key."""
-        headers = {"X-API-Key": self.key}
+        headers = {"X-API-Key": self.key, **self.fields}
         return httpx.post(self.sidecar.base + path, json=body, headers=headers, timeout=60)
 
     def inline(self, text: Said) -> Reply:
@@ -199,7 +201,13 @@ class EntryPoints:
     def envoy_grpc(self, text: Said) -> Reply:
         """Envoy's ext_authz over gRPC."""
         body = json.dumps(_chat(text) | MODEL).encode()
-        headers = {":method": "POST", ":path": CHAT, "content-type": "application/json", "x-api-key": self.key}
+        headers = {
+            ":method": "POST",
+            ":path": CHAT,
+            "content-type": "application/json",
+            "x-api-key": self.key,
+            **self.fields,
+        }
         http = {"method": "POST", "path": CHAT, "size": len(body), "raw_body": body}
         http["headers"] = [{"key": name, "value": value} for name, value in headers.items()]
         port = self.sidecar.settings["listen"]["grpc_port"]  # type: ignore[index]
@@ -226,7 +234,7 @@ class EntryPoints:
         async def ask() -> Outcome:
             reply = json.dumps({"choices": [{"index": 0, "message": _answer(answer or "Paris.")}]}).encode()
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                return await exchange(channel, MODES[:1] * 2, [body], [reply], {"x-api-key": self.key})
+                return await exchange(channel, MODES[:1] * 2, [body], [reply], {"x-api-key": self.key, **self.fields})
 
         outcome = asyncio.run(ask())
         sent = json.loads(outcome.request.body)["messages"][0]["content"] if outcome.request else said

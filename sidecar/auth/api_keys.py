@@ -166,6 +166,7 @@ class KeyRing:
         mode: Mode | None = None,
         rules: str | None = None,
         team: str | None = None,
+        profile: str | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which cannot be shown again. Raises `RequestError` for an invalid argument."""
         check_identity(name, environment)
@@ -173,7 +174,9 @@ class KeyRing:
         value, key_id = generate()
         now = datetime.now(UTC)
         ends = None if expires is None else now + expires
-        overrides = KeyOverrides(rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules, team=team)
+        overrides = KeyOverrides(
+            rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules, team=team, profile=profile
+        )
         key = ApiKey(key_id, name, environment, now, ends, **overrides)
         await self._keys.add(key, digest(value, self._pepper))
         _log.info("key_created", key_id=key.id, environment=environment)

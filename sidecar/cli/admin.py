@@ -21,6 +21,7 @@ from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load
 from sidecar.cli.decision_tables import show_decision
 from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
+from sidecar.config.signing import read_signer
 from sidecar.dashboard import base_url, invite
 from sidecar.dashboard.users import describe, read_teams
 from sidecar.errors import RequestError
@@ -41,7 +42,7 @@ async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Set
     settings = load_settings(config_file)
     logs.configure(settings.log.format, "warning")  # what was done is told by the command itself
     is_new = _is_absent(settings.store.url)
-    store = await Store.open(settings.store.url)
+    store = await Store.open(settings.store.url, signer=read_signer(settings.audit))
     if is_new:
         source = settings_source(config_file or Path("config.yaml"))
         output.err.print(f"{store.place} is new: no server has used it. The settings are {source}.", markup=False)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sidecar.auth.api_keys import ApiKey
     from sidecar.config import Settings
     from sidecar.policy import Policy
+    from sidecar.policy.inheritance import Term
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -73,6 +74,18 @@ def show_keys(keys: Iterable[ApiKey], now: datetime) -> None:
         dates = (_day(key.created_at), _end(key.expires_at, now), _day(key.last_used_at))
         table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, key.team or "-", *dates)
     out.print(table)
+
+
+def show_key(key: ApiKey, state: str, terms: Iterable[Term]) -> None:
+    """One key: the terms in force, each with its origin; none if its profile is not configured."""
+    out.print(f"{key.id}  {key.name} ({key.environment}), {state}, profile {key.profile or 'none'}", markup=False)
+    table = Table("term", "value", "from", box=None, padding=(0, 2, 0, 0))
+    for term in terms:
+        table.add_row(escape(term.name), escape(term.value), escape(term.origin))
+    if table.row_count:
+        out.print(table)
+    else:
+        out.print("its profile is not configured: its requests are refused")
 
 
 def _day(moment: datetime | None) -> str:

@@ -41,6 +41,8 @@ def _exploitable(settings: Settings) -> list[str]:
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )
+    if any(network.prefixlen == 0 for network in settings.gateway.addresses):
+        messages.append("gateway.addresses: every client is believed, so that any of them selects its profile")
     return messages
 
 
@@ -73,6 +75,8 @@ def _without_effect(settings: Settings) -> list[str]:
     today = datetime.now(UTC).date()
     ended = [number for number, terms in enumerate(settings.exceptions) if terms.until < today]
     messages += [f"exceptions.{number}: ended on {settings.exceptions[number].until}" for number in ended]
+    if settings.gateway.addresses and not settings.profiles:
+        messages.append("gateway.addresses: without profiles every name in the header is unknown")
     if settings.auth.cache > MAX_CACHE_SECONDS:
         messages.append(f"auth.cache: at most {MAX_CACHE_SECONDS:g}s are used, so that a revoked key ends in time")
     return messages

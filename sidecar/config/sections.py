@@ -224,6 +224,19 @@ class Auth(Section):
     pepper_file: Path | None = None
 
 
+class Audit(Section):
+    """What is signed: checkpoints over the scan log and the audit trail, and receipts. Off without a key."""
+
+    key_file: Path | None = None
+    receipts: bool = False
+
+    @model_validator(mode="after")
+    def _receipts_need_a_key(self) -> Audit:
+        if self.receipts and self.key_file is None:
+            raise ValueError("receipts: need a key_file to sign with")
+        return self
+
+
 class Log(Section):
     """What is logged and stored."""
 

@@ -67,7 +67,7 @@ class Dashboard:
         sso = _single_sign_on(self._guard, attempts, settings.admin)
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
-            *KeysPage(dependencies.keyring, dependencies.policy).routes(),
+            *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),

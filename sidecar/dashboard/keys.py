@@ -21,8 +21,10 @@ from sidecar.auth.api_keys import (
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
+from sidecar.policy.inheritance import is_refused, terms_of
 from sidecar.policy.switches import unknown_rules
 from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, valid_team
 from sidecar.util.units import format_rate, parse_rule_changes
@@ -33,8 +35,8 @@ LONGEST_LIFE = timedelta(days=3650)
 class KeysPage:
     """The page of API keys."""
 
-    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy]) -> None:
-        self._keyring, self._policy = keyring, policy
+    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
+        self._keyring, self._policy, self._status = keyring, policy, status
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -66,6 +68,7 @@ class KeysPage:
             "form": visit.form,
             "environments": ENVIRONMENTS,
             "modes": get_args(Mode),
+            "profiles": self._profiles(),
             "done": visit.query.text("done"),
             "terms": own_words,
         }
@@ -101,6 +104,9 @@ class KeysPage:
             "form": visit.form if error else Form(_filled(key)),
             "error": error,
             "modes": get_args(Mode),
+            "profiles": self._profiles(key),
+            "terms": terms_of(self._status().settings, key),
+            "is_refused": is_refused(self._status().settings, key),
             "done": visit.query.text("done"),
         }
         return visit.page("key.html", error.status if error else 200, **values)
@@ -111,7 +117,7 @@ class KeysPage:
         try:
             checks = Checks()
             ends = checks.read(lambda: _end(visit.form, key))
-            terms: KeyChanges = {**self._own_terms(visit, checks), "expires_at": ends}
+            terms: KeyChanges = {**self._own_terms(visit, checks, key), "expires_at": ends}
             checks.done()
             before, after = await self._keyring.change(key.id, terms)
         except RequestError as error:
@@ -145,8 +151,8 @@ class KeysPage:
         await visit.note("key_deleted", key.id, f"{key.name} ({key.environment})")
         return to("/keys", "deleted")
 
-    def _own_terms(self, visit: Visit, checks: Checks) -> KeyOverrides:
-        """The key's own limits, policy and team in a form; what is wrong is noted in `checks`."""
+    def _own_terms(self, visit: Visit, checks: Checks, key: ApiKey | None = None) -> KeyOverrides:
+        """The limits, policy and team in a form of `key`, or of a new one; what is wrong is noted in `checks`."""
         form = visit.form
         return {
             "team": checks.read(lambda: _team(visit)),
@@ -155,7 +161,13 @@ class KeysPage:
             "threshold": checks.read(lambda: form.number("threshold", 0, 1)),
             "mode": checks.read(lambda: _mode(form.choice("mode", get_args(Mode)))),
             "rules": checks.read(lambda: self._rules(form.text("rules", MAX_RULE_CHANGES))),
+            "profile": checks.read(lambda: form.choice("profile", self._profiles(key))),
         }
+
+    def _profiles(self, key: ApiKey | None = None) -> tuple[str, ...]:
+        """The profiles to choose from: those configured, and the one that the key has."""
+        own = (key.profile,) if key and key.profile else ()
+        return tuple(dict.fromkeys((*self._status().settings.profiles, *own)))
 
     def _rules(self, text: str) -> str | None:
         """The changes of rules, if all these rules exist; how they are written is checked by the key ring."""
@@ -197,6 +209,7 @@ def _filled(key: ApiKey) -> dict[str, str]:
         "mode": key.mode or "",
         "rules": key.rules or "",
         "team": key.team or "",
+        "profile": key.profile or "",
     }
 
 
@@ -235,5 +248,6 @@ def own_words(key: ApiKey) -> list[str]:
     """The key's own terms as text; empty where the general ones apply."""
     terms = [format_rate(key.rate)] if key.rate else []
     terms += [f"{key.burst} at once"] if key.burst else []
+    terms += [f"profile {key.profile}"] if key.profile else []
     terms += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
     return terms + ([f"rules: {key.rules}"] if key.rules else [])

@@ -20,7 +20,7 @@ from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import scan_context
-from sidecar.server.headers import upstream_headers
+from sidecar.server.headers import OWN_PREFIX, upstream_headers
 from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest, UpstreamResponse
@@ -81,6 +81,8 @@ class Exchange:
     is_recorded: bool = False
     _context: ScanContext | None = None
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
+    profile_header: str = OWN_PREFIX
+    """A header that is not forwarded (`gateway.header`)."""
     is_forwarded: bool = False
     """Whether sending to the upstream has begun."""
     carrier: Carrier | None = None
@@ -140,7 +142,7 @@ class Exchange:
         """
         body = self.body
         served = PROTOCOLS[route.dialect]
-        headers = upstream_headers(self.request.headers, decoded=body.decoded)
+        headers = upstream_headers(self.request.headers, decoded=body.decoded, reserved=self.profile_header)
         if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
         if uncompressed and not (served.signed and _signs(self.request.headers, "accept-encoding")):

@@ -42,6 +42,7 @@ from sidecar.server.caller import API_KEY
 from sidecar.server.headers import KEY_PREFIX, is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
+from sidecar.server.receipts import RECEIPT
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
@@ -98,8 +99,10 @@ class Proxy:
 
     async def handle(self, request: web.Request, carrier: Carrier | None = None) -> web.StreamResponse:
         """Answer one request, carried by `carrier` if there is one. Raises only unexpected errors."""
-        proxies = self._settings.listen.trusted_proxies
-        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies, carrier=carrier)
+        proxies, header = self._settings.listen.trusted_proxies, self._settings.gateway.header
+        exchange = Exchange(
+            request, request[DECISION_ID], trusted_proxies=proxies, profile_header=header, carrier=carrier
+        )
         try:
             return await self._serve(exchange)
         except RequestError as error:
@@ -357,9 +360,11 @@ class Proxy:
         if exchange.is_recorded:
             return
         exchange.is_recorded = True
-        self._scans.record(
+        receipt = self._scans.record(
             exchange.context, exchange.outcome, status, exchange.segments, exchange.model, exchange.tools
         )
+        if receipt is not None:
+            exchange.request[RECEIPT] = receipt
 
 
 def _scan_failure_error(cause: str) -> RequestError:

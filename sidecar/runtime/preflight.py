@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from sidecar import limits, upstream
 from sidecar.auth.api_keys import read_pepper
 from sidecar.config import Settings, Upstream
+from sidecar.config.signing import read_signer
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.observability import tracing
@@ -34,6 +35,7 @@ async def problems(settings: Settings) -> list[str]:
     checks = (
         _outbound,
         _pepper,
+        _signer,
         _upstreams,
         _limits,
         _cache,
@@ -66,6 +68,10 @@ async def _outbound(settings: Settings) -> None:
 
 async def _pepper(settings: Settings) -> None:
     read_pepper(settings.auth.pepper_file)
+
+
+async def _signer(settings: Settings) -> None:
+    read_signer(settings.audit)
 
 
 async def _upstreams(settings: Settings) -> None:

@@ -124,13 +124,13 @@ class ScanService:
         segments: Sequence[Segment] = (),
         model: str | None = None,
         tools: Mapping[str, str] = NO_TOOLS,
-    ) -> None:
+    ) -> str | None:
         """Record the decision from the event loop, in order: no response waits for its record.
 
-        `tools`: those whose results the segments are, by path.
+        `tools`: those whose results the segments are, by path. Returns the receipt, if decisions have any.
         """
         if self._log is None:
-            return
+            return None
         text = "\n".join(map(_text_of, segments))
         kept = self._log.texts_for_log(segments, outcome.verdict)
         described = kept or outcome.action != "allow" or outcome.verdict.threats
@@ -153,6 +153,7 @@ class ScanService:
             outline=outline(segments, outcome.verdict, tools, kept) if described else (),
         )
         asyncio.get_running_loop().call_soon(self._log.record, decision)
+        return self._log.receipt(decision) if self._settings.audit.receipts else None
 
 
 @lru_cache(CACHED_CALLERS)

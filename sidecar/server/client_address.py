@@ -47,6 +47,12 @@ def peer_address(request: web.Request) -> IPv4Address | IPv6Address | None:
     return _parse_address(request.remote or "")
 
 
+def is_within(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether an address lies in one of these networks."""
+    parsed = _parse_address(address)
+    return parsed is not None and any(parsed in network for network in networks)
+
+
 def rate_limit_network(address: str) -> str:
     """The unit that rate limits count: an IPv4 address or an IPv6 /64."""
     parsed = _parse_address(address)

@@ -45,12 +45,12 @@ KEY_PROTOCOL = "openai-insecure-api-key."
 _CREDENTIALS = frozenset(name.lower() for name in (*KEY_HEADERS, PROTOCOLS))
 
 
-def upstream_headers(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
+def upstream_headers(received: MultiMapping[str], *, decoded: bool, reserved: str = OWN_PREFIX) -> CIMultiDict[str]:
     """The request fields to send to the upstream. `decoded`: the body is sent without its content coding.
 
-    The sidecar's own keys and fields reserved for the sidecar are never forwarded.
+    The sidecar's own keys and fields reserved for the sidecar are never forwarded, nor is the field called `reserved`.
     """
-    dropped = _NOT_UP
+    dropped = _NOT_UP | {reserved.lower()}
     if "Connection" in received:
         dropped |= _named_in_connection(received)
     if decoded:

@@ -19,7 +19,7 @@ from sidecar.util.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
-_CHANGEABLE = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules", "team")
+_CHANGEABLE = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules", "team", "profile")
 
 
 class KeyState(StrEnum):
@@ -32,7 +32,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """The record of a key, without its value. `None` from `rate` to `rules` means the general setting."""
+    """The record of a key, without its value. `None` from `rate` to `profile` means the general setting."""
 
     id: str
     name: str
@@ -48,6 +48,8 @@ class ApiKey:
     mode: Mode | None = None
     rules: str | None = None
     """Rule changes, as `sidecar.util.units.parse_rule_changes` reads it."""
+    profile: str | None = None
+    """The profile of the settings that its requests have."""
     lineage: str | None = None
     """The ids of the keys that it is a successor of, the latest first, with blanks between them."""
     team: str | None = None
@@ -80,6 +82,7 @@ class KeyOverrides(TypedDict, total=False):
     mode: Mode | None
     rules: str | None
     team: str | None
+    profile: str | None
 
 
 class KeyChanges(KeyOverrides, total=False):
@@ -105,8 +108,10 @@ class Keys:
             return _key_and_digest(await connection.execute(_by_id(key_id)))
 
     async def with_terms(self) -> list[ApiKey]:
-        """Those that are not revoked and have a mode, a threshold or rules of their own."""
-        terms = or_(*(column.is_not(None) for column in (table.c.mode, table.c.threshold, table.c.rules)))
+        """Those that are not revoked and have a mode, a threshold, rules or a profile of their own."""
+        terms = or_(
+            *(column.is_not(None) for column in (table.c.mode, table.c.threshold, table.c.rules, table.c.profile))
+        )
         statement = select(table).where(table.c.revoked_at.is_(None), terms).order_by(table.c.id)
         async with self._database.read() as connection:
             return [_key(row) for row in await connection.execute(statement)]

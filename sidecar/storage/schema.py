@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import (
     JSON,
+    BigInteger,
     Column,
     DateTime,
     Float,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
     text,
 )
@@ -83,6 +85,7 @@ MAX_TEAMS_TEXT = 50 * (MAX_TEAM + 1)
 """Characters of the teams of a user, with blanks between them."""
 MAX_SUBJECT = 1_000
 """Characters of an identity: the issuer and its `sub`."""
+MAX_PROFILE_NAME = 48
 MAX_LINEAGE = 400
 """Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
 
@@ -111,6 +114,7 @@ keys = Table(
     _text("rules", MAX_RULE_CHANGES, nullable=True),
     _text("lineage", 9 * MAX_LINEAGE, nullable=True),
     _text("team", MAX_TEAM, nullable=True),
+    _text("profile", MAX_PROFILE_NAME, nullable=True),
 )
 
 decisions = Table(
@@ -248,6 +252,20 @@ disagreements = Table(
     Column("other_score", Float, nullable=False),
     Column("other_rules", JSON, nullable=False),
     Index("disagreements_by_time", "at", "decision"),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _text("chain", 16, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    _text("kind", 8),
+    Column("latest", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    _text("previous", 64),
+    _text("key", 16),
+    _text("signature", 128),
 )
 
 mcp_pins = Table(

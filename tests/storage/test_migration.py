@@ -17,12 +17,14 @@ from sidecar.storage.migration import migrate
 from sidecar.storage.schema import metadata
 
 ROOT = Path(__file__).parent.parent.parent
-OF_0011 = (
+AFTER_0010 = (
     "DROP INDEX admins_by_subject",
     "ALTER TABLE admins DROP COLUMN subject",
     "ALTER TABLE admins DROP COLUMN teams",
     "ALTER TABLE invitations DROP COLUMN teams",
     "ALTER TABLE api_keys DROP COLUMN team",
+    "ALTER TABLE api_keys DROP COLUMN profile",
+    "DROP TABLE checkpoints",
 )
 """Statements that undo the newest migration."""
 OPEN = """
@@ -87,7 +89,7 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
     await store.keys.add(ApiKey("k2222222", "shop", "production", now), b"2" * 32)
     async with store._database.write() as connection:
-        for statement in OF_0011:
+        for statement in AFTER_0010:
             await connection.execute(text(statement))
         for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
             await connection.execute(text(f"DROP TABLE {table}"))
@@ -116,7 +118,7 @@ async def test_an_index_made_before_the_upgrade_is_kept(store: Store) -> None:
         await connection.execute(text("DROP INDEX decisions_flagged"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN request"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN threshold"))
-        for undo in OF_0011:
+        for undo in AFTER_0010:
             await connection.execute(text(undo))
         await connection.execute(text(statement))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
@@ -129,7 +131,7 @@ async def test_accounts_keep_their_role_and_see_all_teams_after_an_upgrade(store
     store, now = await Store.open(store_url), datetime.now(UTC)
     await store.keys.add(ApiKey("k1111111", "shop", "production", now), b"1" * 32)
     async with store._database.write() as connection:
-        for statement in OF_0011:
+        for statement in AFTER_0010:
             await connection.execute(text(statement))
         columns = "(name, role, password, created_at) VALUES"
         for name, role in (("ada", "admin"), ("vic", "viewer")):
