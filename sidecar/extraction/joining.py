@@ -54,7 +54,7 @@ def _joined_parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
     turn, source = key
     pieces, truncated = _pieces(texts)
     manners = [_in_sequence]
-    if _is_turn(turn) and any(one[-1][-1:].isalnum() and other[0][:1].isalnum() for one, other in pairwise(pieces)):
+    if _is_turn(turn) and any(head[-1][-1:].isalnum() and tail[0][:1].isalnum() for head, tail in pairwise(pieces)):
         manners.append(_glued)
     for manner in manners:
         text, joins = manner(texts)
@@ -93,7 +93,7 @@ def _conversation(path: str, turns: Sequence[_Group]) -> Iterator[Segment]:
 
 def _fragments(parts: Sequence[str]) -> _Joined:
     """The fragments of the parts, where several parts have some; empty if no part is longer than a fragment."""
-    groups = [found for part in parts if (found := fragments(part))]
+    groups = [pieces for part in parts if (pieces := fragments(part))]
     if len(groups) < 2 or all(len(part) <= MAX_LENGTH for part in parts):
         return "", ()
     text, joins = _laid_out([[fragment] for group in groups for fragment in group], _separator)

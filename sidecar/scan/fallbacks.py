@@ -47,8 +47,8 @@ def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Find
     """Whether a finding reaches over two parts: in a joined text by its place, as a part may repeat the words."""
     if whole.joined:
         return lambda finding: finding.start is None or finding.end is None or _is_split(finding, whole.joins)
-    own = tuple(part.text for part in segments if whole.path in part.paths and not part.rules_only)
-    return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in own)
+    texts = tuple(part.text for part in segments if whole.path in part.paths and not part.rules_only)
+    return lambda finding: not any(whole.text[finding.start : finding.end] in text for text in texts)
 
 
 def _is_split(finding: Finding, joins: Sequence[int]) -> bool:

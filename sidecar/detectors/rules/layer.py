@@ -239,7 +239,11 @@ class RulesLayer:
             place = (finding.start or 0, finding.end or 0)
             if any(place[0] < other_end and other_start < place[1] for other_start, other_end in mitigated_spans):
                 continue
-            if count >= MAX_PLACES or not hits.is_context_sensitive(rule) or not mitigation(view.text, start, end):
+            if (
+                count >= MAX_PLACES
+                or not hits.is_context_sensitive(rule)
+                or not mitigation(view.text, start, end, in_latin=rule.is_in_latin)
+            ):
                 return finding
             mitigated.setdefault(rule.id, []).append(place)
             demoted = demoted or hits.demoted(finding)
