@@ -70,6 +70,12 @@ def ask(port: int, raw: bytes) -> None:
             pass
 
 
+def requests(name: str, size: int, rounds: int, key: str) -> list[bytes]:
+    """Requests of a kind, made in a thread: their making is no hold."""
+    chance = Random(zlib.crc32(name.encode()))
+    return [with_key(BOTH[name].on_wire(chance, size), key) for _ in range(rounds)]
+
+
 async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: bool) -> dict[str, list[float]]:
     """The longest hold of each request, by kind."""
     loop, holds = asyncio.get_running_loop(), dict[str, list[float]]()
@@ -90,8 +96,7 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
                 await hold(http(chat(f"How far is it from here to the {number} lakes?")))
             malloc.trim()
             for name in names:
-                chance = Random(zlib.crc32(name.encode()))
-                raws = [with_key(BOTH[name].on_wire(chance, size), key) for _ in range(rounds)]
+                raws = await asyncio.to_thread(requests, name, size, rounds, key)
                 holds[name] = [await hold(raw) for raw in raws]
     return holds
 
