@@ -52,8 +52,7 @@ one, such as some subtitles, all counts."""
 MAX_WITH_PARTS = 8_192
 """Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
 MAX_DECODED = 12
-"""Decoded pieces of a view that the second stage scores alone, the most suspicious ones. It scores the others, too, but
-with what surrounds them: a text of nothing but short encodings would cost ten times as much as prose."""
+"""Decoded pieces of a view that the second stage scores alone, the most suspicious; the others with their context."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 
@@ -272,10 +271,8 @@ class Batcher:
     def _sort(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
         """Keep the score of a window with an early exit, leave any other to the second stage."""
         job.window_counts[source.text] += 1
-        hits = job.texts[source.text].hits
-        exits_early = self._scorer.exits_early(score) and not _is_hit(hits, source, window)
-        handle = self._keep_worst if exits_early else self._defer
-        handle(job, source, window, score)
+        exits_early = self._scorer.exits_early(score) and not _is_hit(job.texts[source.text].hits, source, window)
+        (self._keep_worst if exits_early else self._defer)(job, source, window, score)
 
     def _keep_worst(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
         """Of the windows with an early exit, keep the worst of each text."""
