@@ -203,7 +203,7 @@ class Engine:
         if aggregate.score is None:
             cause = next((report.failure for report in reports if report.failure), "no_layer")
             return self._failure_verdict(cause, self.config.all_failed, reports, run.started)
-        if any(len(report.findings) > MAX_INLINE_FINDINGS for report in reports):
+        if sum(map(len, map(_findings_of, reports))) > MAX_INLINE_FINDINGS:
             return await asyncio.to_thread(self._verdict, aggregate, reports, run)
         return self._verdict(aggregate, reports, run)
 
