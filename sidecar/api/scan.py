@@ -21,7 +21,7 @@ from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
 from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanOutcome
-from sidecar.server.headers import scan_key
+from sidecar.server.headers import SCAN_PATHS, scan_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.responses import DECISION_ID, joined_names, scan_headers
 from sidecar.taxonomy import identifiers
@@ -39,12 +39,8 @@ class ScanApi:
 
     def routes(self) -> list[web.RouteDef]:
         """The routes to register on the data port."""
-        return [
-            web.post("/api/v1/prompt/scan", self.scan),
-            web.post("/api/v1/prompt/explain", self.explain),
-            web.post("/api/v1/prompt/batch", self.batch),
-            web.post("/api/v1/chat/scan", self.chat),
-        ]
+        handlers = (self.scan, self.explain, self.batch, self.chat)
+        return [web.post(path, handler) for path, handler in zip(SCAN_PATHS, handlers, strict=True)]
 
     async def scan(self, request: web.Request) -> web.Response:
         """Scan one prompt; returns the six fields."""

@@ -37,12 +37,12 @@ def admin() -> None:
 
 
 @asynccontextmanager
-async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Settings]]:
-    """The store that the settings name; safe beside a server that uses it."""
+async def open_store(config_file: Path | None, *, signs: bool = True) -> AsyncIterator[tuple[Store, Settings]]:
+    """The store that the settings name; safe beside a server that uses it. `signs`: begins and writes checkpoints."""
     settings = load_settings(config_file)
     logs.configure(settings.log.format, "warning")  # what was done is told by the command itself
     is_new = _is_absent(settings.store.url)
-    store = await Store.open(settings.store.url, signer=read_signer(settings.audit))
+    store = await Store.open(settings.store.url, signer=read_signer(settings.audit) if signs else None)
     if is_new:
         source = settings_source(config_file or Path("config.yaml"))
         output.err.print(f"{store.place} is new: no server has used it. The settings are {source}.", markup=False)
@@ -74,6 +74,8 @@ def _user() -> str:
 async def _link(config_file: Path | None, name: str, role: Role | None, teams: str | None = None) -> int:
     """Print a one-time link; `role` is for a new account, None resets an existing one."""
     limit = read_teams(teams or "")
+    if teams is not None and limit is None:
+        raise RequestError("--teams: name at least one team, or leave the option out for all")
     async with open_store(config_file) as (store, settings):
         account = await store.admins.get(name)
         if role is None and account is None:

@@ -21,7 +21,12 @@ from sidecar.util import json
 
 NOT_COVERED = (
     "not covered: checkpoints and rows deleted together at the end of a chain, unless --heads names an earlier head; "
-    "rows from before the first checkpoint; all other tables (keys, accounts, exceptions)"
+    "rows from before the first checkpoint; a chain begun anew, once retention has deleted "
+    "its beginning; all other tables (keys, accounts, exceptions)"
+)
+BEGUN_OVER_ROWS = (
+    "begun over rows: so does the first chain of a database that was in use (then give --accept-earlier-rows once, and "
+    "keep the output for --heads), and also a chain that began anew after all checkpoints had been deleted"
 )
 PUBLIC_KEY = click.option(
     "--key",
@@ -45,19 +50,28 @@ def audit() -> None:
     metavar="FILE",
     help="The output of an earlier run with --json: what it saw must still be there.",
 )
+@click.option(
+    "--accept-earlier-rows",
+    is_flag=True,
+    help="Accept a chain that began over rows: audit.key_file was set for a database that was in use.",
+)
 @JSON
 @CONFIG
 @async_command
-async def verify(key_file: Path | None, heads: Path | None, as_json: bool, config_file: Path | None) -> int:
+async def verify(
+    key_file: Path | None, heads: Path | None, accept_earlier_rows: bool, as_json: bool, config_file: Path | None
+) -> int:
     """Name every row that was changed, deleted, inserted or reordered. Exit code 0: none, 1: some, 2: error."""
     earlier = _heads(heads) if heads else {}
-    async with open_store(config_file) as (store, settings):
+    async with open_store(config_file, signs=False) as (store, settings):
         path = key_file or settings.audit.key_file
         if path is None:
             raise ConfigError("audit.key_file", ["no key is configured, so nothing is signed; or name one by --key"])
         signer = read_verifier(path)
         reports = [
-            await Verification(store.checkpoints, table, signer).run(earlier.get(table.name))
+            await Verification(store.checkpoints, table, signer).run(
+                earlier.get(table.name), accepts_rows=accept_earlier_rows
+            )
             for table in (decisions, audit_table)
         ]
     if as_json:
@@ -70,6 +84,8 @@ async def verify(key_file: Path | None, heads: Path | None, as_json: bool, confi
             output.out.print(f"[red]problem[/]  {report.chain}: {problem}")
         if report.unlisted:
             output.out.print(f"[red]problem[/]  {report.chain}: and {report.unlisted} more")
+    if any(report.begun_over for report in reports):
+        output.out.print(BEGUN_OVER_ROWS, style="dim", markup=False)
     output.out.print(NOT_COVERED, style="dim", markup=False)
     return 1 if any(report.problems for report in reports) else 0
 

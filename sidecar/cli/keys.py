@@ -41,12 +41,16 @@ def _without_secret(_context: click.Context, _parameter: click.Parameter, value:
 
 @asynccontextmanager
 async def _keyring(
-    config_file: Path | None, rules: str | None = None, profile: str | None = None
+    config_file: Path | None, rules: str | None = None, profile: str | None = None, key_id: str | None = None
 ) -> AsyncIterator[tuple[KeyRing, Store]]:
-    """The keys of the store that the settings name. `rules`: changes that must be of existing rules."""
+    """The keys of the store that the settings name.
+
+    `rules`: changes that must be of rules that exist for the profile, or, without one, for that of the key `key_id`.
+    """
     async with open_store(config_file) as (store, settings):
         _check_profile(settings, profile)
-        await _check_rules(settings, rules, profile)
+        row = await store.keys.get(key_id) if key_id is not None and profile is None else None
+        await _check_rules(settings, rules, row[0].profile if row else profile)
         yield KeyRing(store, settings.auth), store
 
 
@@ -185,7 +189,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
     terms = cast("KeyChanges", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
-    async with _keyring(config_file, options["rules"], options["profile"]) as (ring, store):
+    async with _keyring(config_file, options["rules"], options["profile"], key_id) as (ring, store):
         before, after = await ring.change(key_id, terms)
         if changes := describe_changes(before, after):
             await note(store, "key_changed", key_id, changes)

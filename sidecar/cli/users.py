@@ -53,13 +53,13 @@ async def change_user(name: str, role: str | None, teams: str | None, config_fil
     """Change the role or the teams of the user called NAME, from the next request on. Admins see all teams."""
     async with open_store(config_file) as (store, _):
         account = await _local(store, name)
-        if teams is not None:
-            limit = _teams(teams)
-            await store.admins.set_teams(name, limit)
-            await note(store, "user_teams_changed", name, describe(account.role, limit))
+        limit = None if teams is None else _teams(teams)
         if role is not None:
             _check(name, await store.admins.set_role(name, Role(role)))
             await note(store, "user_role_changed", name, f"{account.role} to {role}")
+        if teams is not None:
+            await store.admins.set_teams(name, limit)
+            await note(store, "user_teams_changed", name, describe(Role(role or account.role), limit))
         changed = await store.admins.get(name)
     output.err.print(f"{name}: {describe(changed.role, changed.teams) if changed else 'removed'}", markup=False)
     return 0

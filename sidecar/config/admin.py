@@ -74,6 +74,7 @@ class ProxyHeaders(Section):
     user_header: HeaderName = "X-Forwarded-User"
     email_header: HeaderName = "X-Forwarded-Email"
     groups_header: HeaderName = "X-Forwarded-Groups"
+    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
 
     @field_validator("addresses")
     @classmethod

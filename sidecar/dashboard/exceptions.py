@@ -51,12 +51,12 @@ class Exceptions:
         rows = [(exception, state(exception, now)) for exception in exceptions]
         names = {key.id: key.name for key in await visit.keys()}
         rule_ids = {rule.id for rule in self._policy().rules}
-        done = visit.query.text("done")
+        done, visible = visit.query.text("done"), await _own_keys(visit)
         terms = self._status().settings.exceptions
         of_settings = [
             (number, entry, entry.until >= now.date(), holds_for_every_text(entry))
             for number, entry in enumerate(terms)
-            if not rule or rule in entry.rules
+            if (not rule or rule in entry.rules) and (visit.teams is None or not entry.key or entry.key in visible)
         ]
         values = {"rows": rows, "names": names, "rule_ids": rule_ids, "rule": rule, "done": done}
         return visit.page("exceptions.html", 200, of_settings=of_settings, **values)
@@ -86,6 +86,11 @@ class Exceptions:
             raise refused(404, "There is no such exception that could be revoked.")
         await visit.note("exception_revoked", exception_id)
         return to("/exceptions", "revoked")
+
+
+async def _own_keys(visit: Visit) -> set[str]:
+    """The ids of the keys that the user may see, whichever team is chosen."""
+    return {key.id for key in await visit.store.keys.list(visit.teams)}
 
 
 def exceptable(entry: DecisionRow) -> list[tuple[str, str]]:

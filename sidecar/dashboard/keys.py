@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import get_args
 
 from aiohttp import web
 
+from sidecar import policy
 from sidecar.auth.api_keys import (
     ENVIRONMENTS,
     ApiKey,
@@ -35,8 +37,8 @@ LONGEST_LIFE = timedelta(days=3650)
 class KeysPage:
     """The page of API keys."""
 
-    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
-        self._keyring, self._policy, self._status = keyring, policy, status
+    def __init__(self, keyring: KeyRing, general: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
+        self._keyring, self._policy, self._status = keyring, general, status
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -82,7 +84,7 @@ class KeysPage:
             environment = checks.read(lambda: form.choice("environment", ENVIRONMENTS)) or ENVIRONMENTS[0]
             checks.read(lambda: check_identity(name, environment))
             expires = checks.read(lambda: _life(form.duration("expires"), "expires"))
-            terms = self._own_terms(visit, checks)
+            terms = self._own_terms(visit, checks, await self._rules_policy(visit))
             checks.done()
             new = await self._keyring.create(name, environment=environment, expires=expires, **terms)
         except RequestError as error:
@@ -117,7 +119,10 @@ class KeysPage:
         try:
             checks = Checks()
             ends = checks.read(lambda: _end(visit.form, key))
-            terms: KeyChanges = {**self._own_terms(visit, checks, key), "expires_at": ends}
+            terms: KeyChanges = {
+                **self._own_terms(visit, checks, await self._rules_policy(visit), key),
+                "expires_at": ends,
+            }
             checks.done()
             before, after = await self._keyring.change(key.id, terms)
         except RequestError as error:
@@ -151,7 +156,14 @@ class KeysPage:
         await visit.note("key_deleted", key.id, f"{key.name} ({key.environment})")
         return to("/keys", "deleted")
 
-    def _own_terms(self, visit: Visit, checks: Checks, key: ApiKey | None = None) -> KeyOverrides:
+    async def _rules_policy(self, visit: Visit) -> Policy:
+        """The policy that the key will have: that of the profile in the form, if it has policies of its own."""
+        profile = self._status().settings.profiles.get(visit.form.text("profile"))
+        if profile is None or profile.policies is None:
+            return self._policy()
+        return await asyncio.to_thread(policy.load, profile.policies)
+
+    def _own_terms(self, visit: Visit, checks: Checks, rules_policy: Policy, key: ApiKey | None = None) -> KeyOverrides:
         """The limits, policy and team in a form of `key`, or of a new one; what is wrong is noted in `checks`."""
         form = visit.form
         return {
@@ -160,7 +172,7 @@ class KeysPage:
             "burst": checks.read(lambda: form.whole("burst", 1, 1_000_000)),
             "threshold": checks.read(lambda: form.number("threshold", 0, 1)),
             "mode": checks.read(lambda: _mode(form.choice("mode", get_args(Mode)))),
-            "rules": checks.read(lambda: self._rules(form.text("rules", MAX_RULE_CHANGES))),
+            "rules": checks.read(lambda: _rules(form.text("rules", MAX_RULE_CHANGES), rules_policy)),
             "profile": checks.read(lambda: form.choice("profile", self._profiles(key))),
         }
 
@@ -169,13 +181,14 @@ class KeysPage:
         own = (key.profile,) if key and key.profile else ()
         return tuple(dict.fromkeys((*self._status().settings.profiles, *own)))
 
-    def _rules(self, text: str) -> str | None:
-        """The changes of rules, if all these rules exist; how they are written is checked by the key ring."""
-        with suppress(ValueError):
-            if problems := unknown_rules(self._policy(), parse_rule_changes(text)):
-                raise refused(400, f"{'; '.join(problems)}.", param="rules")
-        check_rule_changes(text or None)
-        return text or None
+
+def _rules(text: str, rules_policy: Policy) -> str | None:
+    """The changes of rules, if all these rules exist; how they are written is checked by the key ring."""
+    with suppress(ValueError):
+        if problems := unknown_rules(rules_policy, parse_rule_changes(text)):
+            raise refused(400, f"{'; '.join(problems)}.", param="rules")
+    check_rule_changes(text or None)
+    return text or None
 
 
 async def _key(visit: Visit) -> ApiKey:

@@ -6,7 +6,6 @@ session: role and teams follow from the groups of each request.
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -17,8 +16,6 @@ from sidecar.dashboard.forms import refused
 from sidecar.dashboard.grants import MAX_GROUPS, PROXY, grant
 from sidecar.server.client_address import UNKNOWN, peer_address
 from sidecar.storage import Session, valid_name
-
-_SEPARATOR = re.compile(r"[,|]")
 
 
 class ProxyUsers:
@@ -41,7 +38,7 @@ class ProxyUsers:
         name = PROXY + user.lower()
         if not valid_name(user.lower()) or len(name) > 64:
             raise refused(403, "The name that the proxy gives is none: a-z, 0-9 and ._-+@, at most 58 characters.")
-        groups = _SEPARATOR.split(self._only(request, self._proxy.groups_header), MAX_GROUPS)
+        groups = self._only(request, self._proxy.groups_header).split(self._proxy.separator, MAX_GROUPS)
         access = grant((group.strip() for group in groups), self._settings)
         if access is None:
             raise refused(403, "You are logged in, and none of your groups has access to this dashboard.")

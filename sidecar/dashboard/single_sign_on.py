@@ -102,6 +102,8 @@ class SingleSignOn:
         if not valid_name(user) or len(OIDC + user) > 64:
             raise await _no_access(visit, "", "no_name", "The provider gives no name for you that can be used here.")
         name = OIDC + user
+        if self._settings.oidc.name_claim == "email" and claims.get("email_verified") not in (None, True, "true"):
+            raise await _no_access(visit, name, "email", "Your e-mail address is not verified at the provider.")
         if not self._is_of_domain(claims):
             raise await _no_access(visit, name, "domain", "Your e-mail address is not of an allowed domain.")
         access = grant(groups_in(claims, self._settings.oidc.groups_claim), self._settings)

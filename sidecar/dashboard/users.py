@@ -116,8 +116,13 @@ def _target(visit: Visit) -> str:
 
 
 def read_teams(text: str) -> tuple[str, ...] | None:
-    """Names of teams with blanks or commas between them; None for an empty field: all. Raises `RequestError`."""
+    """Names of teams with blanks or commas between them; None for an empty field: all. Raises `RequestError`.
+
+    Text that names none, such as a comma, is refused: it would lift the limit.
+    """
     names = tuple(sorted(set(text.lower().replace(",", " ").split())))
+    if text.strip() and not names:
+        raise refused(400, "These are no names of teams; leave the field empty for all teams.", param="teams")
     if len(names) > MAX_TEAMS or not all(map(valid_team, names)):
         reason = f"At most {MAX_TEAMS} teams, each of 1 to 64 lower-case letters, digits or any of . _ -"
         raise refused(400, reason, param="teams")

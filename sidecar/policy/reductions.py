@@ -64,7 +64,7 @@ def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reductio
         "exceptions": _exceptions(settings),
         "failure": _failure(settings),
         "profiles": list(profile_reductions(settings)),
-        "keys": [text for key in valid for text in _key(key, settings.of_profile(key.profile).scan.threshold)],
+        "keys": [text for key in valid for text in _key(key, _threshold_of(settings, key))],
     }
     return [Reduction(reason, text) for reason in REASONS for text in texts[reason]]
 
@@ -74,6 +74,12 @@ def holds_for_every_text(terms: ExceptionTerms) -> bool:
     anything = terms.text is None or all(compiled(terms.text).fullmatch(text) for text in UNRELATED)
     everywhere = terms.path is None or terms.path.strip("*.") == ""
     return bool(anything and everywhere and not (terms.key or terms.model or (terms.tool or "").strip("*")))
+
+
+def _threshold_of(settings: Settings, key: ApiKey) -> float:
+    """That of the key's profile or the general one; without all its settings, which are validated anew each time."""
+    profile = settings.profiles.get(key.profile or "")
+    return settings.scan.threshold if profile is None or profile.threshold is None else profile.threshold
 
 
 def _thresholds(settings: Settings) -> list[str]:

@@ -230,7 +230,9 @@ def _cached(stage: Stage, result_cache: ReportCache | None, server: ServerContex
         cached = CachedLayer(layer, result_cache, server.secret, fingerprint=code, reads_system_prompt=True)
         return replace(stage, layer=cached)
     if layer.name is LayerName.SEMANTIC and (model := getattr(layer, "fingerprint", None)):
-        return replace(stage, layer=CachedLayer(layer, result_cache, server.secret, fingerprint=f"{code} {model}"))
+        fingerprint = f"{code} {model}"
+        cached = CachedLayer(layer, result_cache, server.secret, fingerprint=fingerprint, reads_prior=True)
+        return replace(stage, layer=cached)
     return stage
 
 

@@ -1,8 +1,8 @@
 """The scanners of profiles (`sidecar.config.profiles`).
 
 A profile has rules and an engine of its own; it shares the model, the judge, the cache and the slots of the general
-scanner. Only policies of its own with other `similar_to` rules or questions need a second model or judge, and the
-second judge has its own budget of calls.
+scanner. Only policies of its own with other `similar_to` rules or questions need a second model or judge, and another
+threshold a second judge, since what is below it is an acquittal. A second judge has its own budget of calls.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ async def _stages(
     if semantic is not None:
         stages.append(replace(semantic, on_failure=terms.failure.semantic))
     if terms.layers.llm_judge.url is not None:
-        if judge is None or _differs("question", rules, base.policy):
+        has_other_threshold = terms.scan.threshold != base.engine.config.threshold
+        if judge is None or has_other_threshold or _differs("question", rules, base.policy):
             judge = await open_judge(terms, rules, server, stack)
         stages.append(replace(judge, on_failure=terms.failure.llm_judge))
     return stages

@@ -39,6 +39,8 @@ _NOT_UP = HOP_BY_HOP | _OVERRIDES | _OURS
 OWN_PREFIX = "x-sidecar-"
 KEY_PREFIX = "psk_"
 KEY_HEADERS = ("X-API-Key", "Authorization", "Api-Key", "X-Goog-Api-Key")
+SCAN_PATHS = ("/api/v1/prompt/scan", "/api/v1/prompt/explain", "/api/v1/prompt/batch", "/api/v1/chat/scan")
+"""The scan API. Other paths below `/api/` are those of gateways (`compat`) or of an upstream (`inline.routes`)."""
 PROTOCOLS = "Sec-WebSocket-Protocol"
 KEY_PROTOCOL = "openai-insecure-api-key."
 """Browsers send a key for a websocket as one of its subprotocols, with this prefix."""

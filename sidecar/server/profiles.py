@@ -12,10 +12,8 @@ from aiohttp import web
 from sidecar.config import Gateway, Settings
 from sidecar.errors import RequestError
 from sidecar.server.client_address import address_of, is_within
-from sidecar.server.headers import scan_key, sidecar_key
+from sidecar.server.headers import SCAN_PATHS, scan_key, sidecar_key
 from sidecar.server.middleware import Gatekeeper
-
-SCAN_API = "/api/"
 
 
 class ProfileSelector:
@@ -37,7 +35,8 @@ class ProfileSelector:
         return None
 
     async def _of_key(self, request: web.Request) -> str | None:
-        read = scan_key if request.path.startswith(SCAN_API) else sidecar_key
+        is_scan = request.method == "POST" and request.rel_url.raw_path in SCAN_PATHS
+        read = scan_key if is_scan else sidecar_key
         value = read(request.headers)
         key = await self._gatekeeper.identify(request, value) if value is not None else None
         return key.profile if key is not None else None

@@ -22,13 +22,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sidecar.storage.database import Database
 from sidecar.storage.schema import Bounded, storable
 from sidecar.storage.schema import checkpoints as table
-from sidecar.util import json
+from sidecar.util import json, logs
 from sidecar.util.signatures import Signer, decode, encode
 
 VERSION = 1
 BEGUN, ROWS, PRUNED = "begun", "rows", "pruned"
 START = encode(hashlib.sha256(b"prompt-sidecar checkpoints").digest())
 """What the first checkpoint of a chain follows."""
+_log = logs.get("checkpoints")
 _LOCK = 0x70736B63  # an arbitrary number, the same on every replica
 
 
@@ -86,6 +87,8 @@ class Checkpoints:
                 if await self._head(connection, source.name) is None:
                     count = await connection.scalar(select(func.count()).select_from(source))
                     await self._append(connection, source.name, BEGUN, micros(datetime.now(UTC)), {"count": count})
+                    if count:
+                        _log.warning("checkpoints_begun_over_rows", table=source.name, rows=count)
 
     async def lock(self, connection: AsyncConnection) -> None:
         """Take the turn of this writer until the end of the transaction; before any other lock."""

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Integer, Table
 
 from sidecar.storage.checkpoints import (
+    BEGUN,
     PRUNED,
     ROWS,
     START,
@@ -32,6 +33,7 @@ class Report:
 
     `uncovered`: rows that no checkpoint names, from before the first one or older than what retention deleted.
     `pruned`: rows of checkpoints that are still there, which were deleted by age or number.
+    `begun_over`: rows that were in the table when the chain began, as its first checkpoint says.
     """
 
     chain: str
@@ -39,6 +41,7 @@ class Report:
     rows: int = 0
     pruned: int = 0
     uncovered: int = 0
+    begun_over: int = 0
     number: int = 0
     head: str = ""
     problems: list[str] = field(default_factory=list)
@@ -62,12 +65,18 @@ class Verification:
         self._first: Checkpoint | None = None
         self._pruned: dict[str, Any] = {}
         self._horizon = 0
+        self._is_known = False
         self._absent: list[tuple[str, int]] = []
         self._ids: set[str] = set()
         self._changed: dict[str, str] = {}
 
-    async def run(self, earlier: tuple[int, str] | None = None) -> Report:
-        """Verify. `earlier`: number and digest of the head of an earlier run, which must be in the chain or pruned."""
+    async def run(self, earlier: tuple[int, str] | None = None, *, accepts_rows: bool = False) -> Report:
+        """Verify. `earlier`: number and digest of the head of an earlier run, which must be in the chain or pruned.
+
+        `accepts_rows`: a chain may begin over rows. So does the first one of an old database, but also a new one that
+        takes the place of a deleted one; a head of an earlier run in the chain shows that it is not new.
+        """
+        self._is_known = accepts_rows
         await self._follow(earlier)
         await self._find_inserted()
         self._check_start()
@@ -86,12 +95,18 @@ class Verification:
         while page := await self._checkpoints.page(self._source.name, self._report.number, PAGE):
             for checkpoint in page:
                 self._check_link(checkpoint)
-                if earlier and earlier[0] == checkpoint.number and earlier[1] != checkpoint.digest:
-                    self._report.add(f"checkpoint {checkpoint.number}: not the one that an earlier run saw")
+                if earlier and earlier[0] == checkpoint.number:
+                    self._check_seen(checkpoint, earlier[1])
                 await self._check_body(checkpoint)
                 self._first, self._latest = self._first or checkpoint, checkpoint
                 self._report.checkpoints += 1
                 self._report.number, self._report.head = checkpoint.number, checkpoint.digest
+
+    def _check_seen(self, checkpoint: Checkpoint, digest: str) -> None:
+        if digest == checkpoint.digest:
+            self._is_known = True
+        else:
+            self._report.add(f"checkpoint {checkpoint.number}: not the one that an earlier run saw")
 
     def _check_link(self, checkpoint: Checkpoint) -> None:
         latest, name = self._latest, f"checkpoint {checkpoint.number}"
@@ -113,6 +128,8 @@ class Verification:
             return
         if checkpoint.kind == PRUNED:
             self._pruned, self._horizon = body, max(self._horizon, checkpoint.latest)
+        elif checkpoint.kind == BEGUN:
+            self._report.begun_over = int(body.get("count", 0))
         elif checkpoint.kind == ROWS:
             await self._check_rows(list(entries))
 
@@ -150,9 +167,16 @@ class Verification:
         if first is None:
             report.add("there are no checkpoints")
         elif first.number == 1 and first.previous == START:
-            return
+            self._check_beginning(first)
         elif (self._pruned.get("first"), self._pruned.get("follows")) != (first.number, first.previous):
             report.add(f"checkpoints before {first.number}: deleted, and no pruning says so")
+
+    def _check_beginning(self, first: Checkpoint) -> None:
+        if first.kind != BEGUN:
+            self._report.add("checkpoint 1: is no beginning, those before it were deleted")
+        elif self._report.begun_over and not self._is_known:
+            count = self._report.begun_over
+            self._report.add(f"checkpoint 1: begun over {count} rows; an earlier chain may have been deleted")
 
     async def _find_inserted(self) -> None:
         """Rows that no checkpoint names; those from before the first one are not covered."""
@@ -179,6 +203,8 @@ class Verification:
 def lines(report: Report) -> Iterator[str]:
     """The report for people, without the problems."""
     yield f"{report.chain}: {report.rows} rows in {report.checkpoints} checkpoints, up to number {report.number}"
+    if report.begun_over:
+        yield f"{report.chain}: begun over {report.begun_over} rows, which were there before the first checkpoint"
     if report.pruned:
         yield f"{report.chain}: {report.pruned} rows of these were deleted by retention, and a checkpoint says so"
     if report.uncovered:

@@ -68,6 +68,8 @@ async def test_a_password_is_reset_by_a_link(site: DashboardSite, tmp_path: Path
         (("create", "<b>"), "is no name"),
         (("reset-password", "nobody"), "There is no account"),
         (("create", "new", "--role", "god"), "god"),
+        (("create", "new", "--teams", ""), "name at least one team"),
+        (("create", "new", "--teams", " , "), "no names of teams"),
         (("purge",), "--older-than"),
     ],
 )

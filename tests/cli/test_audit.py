@@ -78,3 +78,25 @@ async def test_without_a_key_there_is_nothing_to_verify(tmp_path: Path) -> None:
     done = await run(tmp_path, "verify", "--config", str(tmp_path / "config.yaml"))
     assert done.exit_code == 2
     assert "audit.key_file" in done.output
+
+
+async def test_deleted_checkpoints_are_not_healed_by_looking_or_by_a_new_start(config: Path, tmp_path: Path) -> None:
+    """Verifying begins no chain, and a chain that begins over rows is a problem until somebody accepts it."""
+    signer, url = read_key((tmp_path / "audit.pem").read_bytes()), f"sqlite:///{tmp_path}/sidecar.db"
+    store = await Store.open(url, signer=signer)
+    await store.decisions.add([log_row(1), log_row(2)])
+    async with store._database.write() as connection:
+        await connection.exec_driver_sql("DELETE FROM checkpoints")
+    await store.close()
+    for _ in range(2):
+        looked = await run(tmp_path, "verify", "--config", str(config))
+        assert (looked.exit_code, "decisions: there are no checkpoints" in looked.output) == (1, True)
+    await (await Store.open(url, signer=signer)).close()
+    begun = await run(tmp_path, "verify", "--config", str(config))
+    assert (begun.exit_code, "checkpoint 1: begun over 2 rows" in begun.output) == (1, True)
+    assert "--accept-earlier-rows" in begun.output
+    accepted = await run(tmp_path, "verify", "--config", str(config), "--accept-earlier-rows", "--json")
+    assert accepted.exit_code == 0
+    (tmp_path / "heads.json").write_text(accepted.stdout, "utf-8")
+    heads = ("--heads", str(tmp_path / "heads.json"))
+    assert (await run(tmp_path, "verify", "--config", str(config), *heads)).exit_code == 0

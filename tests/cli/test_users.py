@@ -62,8 +62,8 @@ async def test_role_and_teams_change_beside_a_running_server(site: DashboardSite
     assert "teams: ads, shop" in (await site.vic.get("/account")).text
     events = [(event.action, event.target, event.detail) for event in await site.store.audit.query(limit=2)]
     assert events == [
+        ("user_teams_changed", "vic", "operator, teams ads, shop"),
         ("user_role_changed", "vic", "viewer to operator"),
-        ("user_teams_changed", "vic", "viewer, teams ads, shop"),
     ]
     assert (await run(tmp_path, "change", "vic", "--teams", "all")).exit_code == 0
     assert "all teams" in (await site.vic.get("/account")).text
@@ -73,6 +73,8 @@ async def test_role_and_teams_change_beside_a_running_server(site: DashboardSite
     ("arguments", "words"),
     [
         (("change", "ada", "--role", "operator"), "one admin must remain"),
+        (("change", "ada", "--role", "viewer", "--teams", "shop"), "one admin must remain"),
+        (("change", "vic", "--teams", ","), "no names of teams"),
         (("remove", "ada"), "one admin must remain"),
         (("change", "nobody", "--role", "admin"), "no such user"),
         (("remove", "nobody"), "no such user"),

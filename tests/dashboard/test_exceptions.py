@@ -13,6 +13,7 @@ import yaml
 from dashboard import FINDING, DashboardSite, Visitor, log_row
 from support import RULES_ONLY
 
+from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings, load
 from sidecar.dashboard.exceptions import TO_WRITE, exceptable, holds_whole_text, state, suggestion
 from sidecar.dashboard.invitations import bootstrap
@@ -256,4 +257,23 @@ async def test_exceptions_of_the_settings_are_listed_read_only(tmp_path: Path) -
         page = await site.vic.get("/exceptions?rule=INJ-2")
         assert "exceptions.1" in page.text
         assert "exceptions.0" not in page.text
+    await store.close()
+
+
+async def test_exceptions_of_the_settings_show_neither_texts_nor_keys_of_others(tmp_path: Path) -> None:
+    """A viewer sees no text of a prompt, and a user of one team no entry for a key of another team."""
+    until, store = str(datetime.now(UTC).date()), await Store.open(f"sqlite:///{tmp_path}/exceptions.db")
+    ring = KeyRing(store, Settings().auth)
+    keys = {team: (await ring.create(f"{team}-key", team=team))[0].id for team in ("shop", "ads")}
+    general = {"rules": ["INJ-1"], "text": "our secret prompt", "reason": "ours", "until": until}
+    terms = [general, *({**general, "key": key, "reason": f"for {team}"} for team, key in keys.items())]
+    async with dashboard.open_site(dashboard.settings(tmp_path, exceptions=terms), store) as site:
+        for name in ("vic", "oda"):
+            await store.admins.set_teams(name, ["shop"])
+        for visitor, sees_text in ((site.vic, False), (site.oda, True)):
+            text = (await visitor.get("/exceptions")).text
+            assert ("our secret prompt" in text, keys["shop"] in text) == (sees_text, True)
+            assert (keys["ads"] in text, "for ads" in text, "exceptions.0" in text) == (False, False, True)
+        assert keys["ads"] in (await site.ada.get("/exceptions")).text
+    await ring.close()
     await store.close()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import dashboard
 import pytest
 from dashboard import DashboardSite
 
 from sidecar.auth.api_keys import well_formed
 from sidecar.errors import Unauthorized
+from sidecar.storage import Store
 from sidecar.util.units import Rate
 
 HOSTILE = ["<script>alert(1)</script>", "=cmd()|'x'", "'; DROP TABLE api_keys; --", '"><img src=x>']
@@ -245,3 +248,31 @@ async def test_a_keys_page_shows_where_each_term_comes_from(site: DashboardSite)
     assert '<option value="gone" selected>' in page.body
     refused = await site.ada.post(f"/keys/{key.id}", {"profile": "other"})
     assert refused.status == 400
+
+
+OWN_RULE = r"""
+family: jailbreak
+rules:
+  - id: T-3
+    title: A test
+    score: 0.9
+    languages: [en]
+    patterns: ['\bcherry\b']
+    match: [One cherry please.]
+    no_match: [Two bananas please.]
+"""
+
+
+async def test_rules_of_a_key_are_those_of_the_profile_in_the_form(tmp_path: Path) -> None:
+    """A rule of the profile's own policies can be switched, one of the general policy cannot."""
+    (tmp_path / "own.yaml").write_text(OWN_RULE, "utf-8")
+    profiles = {"fruit": {"policies": [str(tmp_path / "own.yaml")]}}
+    store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
+    async with dashboard.open_site(dashboard.settings(tmp_path, profiles=profiles), store) as site:
+        for rules, status in (("T-3=off", 200), ("INJ-100=off", 400)):
+            page = await site.ada.post("/keys", {"name": "till", "profile": "fruit", "rules": rules})
+            assert page.status == status, page.text
+        (key,) = await store.keys.list()
+        refused = await site.ada.post(f"/keys/{key.id}", {"profile": "", "rules": "T-3=off"}, page=f"/keys/{key.id}")
+        assert (refused.status, "T-3" in refused.text) == (400, True)
+    await store.close()

@@ -96,3 +96,11 @@ async def test_a_form_of_another_site_changes_nothing(tmp_path: Path) -> None:
             page = await site.stranger.post("/keys", {"name": "till", "csrf": csrf}, **HEADERS)
             assert page.status == 403
         assert await site.store.keys.list() == []
+
+
+@pytest.mark.parametrize(("separator", "header", "status"), [(",", "a|platform", 403), ("|", "b,a|platform", 200)])
+async def test_groups_are_parted_by_one_separator(tmp_path: Path, separator: str, header: str, status: int) -> None:
+    """A name that holds another one is the name of one group, not of several."""
+    async with opened(tmp_path, "127.0.0.1", separator=separator) as site:
+        page = await site.stranger.get("/users", **{**HEADERS, "X-Forwarded-Groups": header})
+        assert page.status == status

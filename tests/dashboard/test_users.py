@@ -77,6 +77,8 @@ async def test_teams_are_given_with_the_invitation_and_changed_later(site: Dashb
     assert "teams: ads, shop" in (await site.stranger.get("/account")).text
     odd = await site.ada.post("/users/new/teams", {"teams": "<script>"}, page="/users")
     assert (odd.status, odd.reader.tags.count("script")) == (400, 1)
+    assert (await site.ada.post("/users/new/teams", {"teams": ", ,"}, page="/users")).status == 400
+    assert "teams: ads, shop" in (await site.stranger.get("/account")).text
     changed = await site.ada.post("/users/new/teams", {"teams": ""}, page="/users")
     assert changed.location == "/users?done=user_teams_changed"
     assert "all teams" in (await site.stranger.get("/account")).text

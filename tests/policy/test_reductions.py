@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -106,3 +108,22 @@ def test_rules_that_a_key_switches_are_found(rules: str, words: str) -> None:
     (found,) = reductions(Settings(), [replace(KEY, rules=rules)])
     assert (found.reason, words in found.text, "team-a" in found.text) == ("keys", True, True)
     assert reductions(Settings(), [replace(KEY, rules="INJ-100=block 0.9")]) == []
+
+
+def test_the_rules_of_a_key_are_judged_by_the_threshold_of_its_profile() -> None:
+    """As the settings of the profile have it, without building these for every key: a thousand keys cost little."""
+    settings = Settings.model_validate({"profiles": {"strict": {"threshold": 0.4}, "plain": {}}})
+    keys = {name: replace(KEY, rules="INJ-100=block 0.5", profile=name) for name in ("strict", "plain", "gone", None)}
+    found = {name: len([r for r in reductions(settings, [key]) if r.reason == "keys"]) for name, key in keys.items()}
+    assert found == {name: int(settings.of_profile(name).scan.threshold > 0.5) for name in keys}
+    assert found["strict"] == 0
+    assert found["plain"] == 1
+    calls = _calls(lambda: reductions(settings, [keys["strict"]] * 1_000))
+    assert calls < 100_000
+
+
+def _calls(function: Callable[[], object]) -> int:
+    """How many Python functions a call enters."""
+    profiler = cProfile.Profile()
+    profiler.runcall(function)
+    return sum(entry.callcount for entry in profiler.getstats())

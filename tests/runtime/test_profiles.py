@@ -9,6 +9,7 @@ import pytest
 from support import ONE_RULE, RULES_ONLY
 
 from sidecar.config import Settings
+from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import PolicyError
 from sidecar.runtime.builder import ServerContext, open_scanner
 from sidecar.runtime.profiles import open_profiles
@@ -99,3 +100,18 @@ async def test_failure_policies_are_those_of_the_profile() -> None:
     assert failures[""] is None
     assert failures["closed"] is not None
     assert failures["without"] is None
+
+
+async def test_a_profile_with_another_threshold_has_a_judge_of_its_own() -> None:
+    """What is below the threshold is an acquittal, so a shared judge would not check those between the two."""
+    judge = {"url": "http://127.0.0.1:9/v1", "model": "j"}
+    layers = {**RULES_ONLY["layers"], "llm_judge": judge}
+    values = settings({"same": {"mode": "monitor"}, "loose": {"threshold": 0.9}}, layers=layers)
+    async with open_scanner(values) as base, open_profiles(values, base) as profiles:
+        judges = {
+            name: next(stage.layer for stage in scanner.engine.stages if isinstance(stage.layer, LlmJudgeLayer))
+            for name, scanner in {"": base, **profiles}.items()
+        }
+        assert judges["same"] is judges[""]
+        assert judges["loose"] is not judges[""]
+        assert judges["loose"].acquits_below == 0.9

@@ -124,3 +124,10 @@ async def test_an_end_that_is_cut_off_is_found_by_an_earlier_head(sealed: Store)
     assert (await verify(sealed)).problems == []
     after = await verify(sealed, (before.number, before.head))
     assert after.problems == ["checkpoints 3 to 3: deleted, an earlier run saw them"]
+
+
+async def test_a_chain_that_begins_with_rows_lacks_its_beginning(sealed: Store) -> None:
+    """Checkpoints deleted under a running server: its next write is number 1, and is no beginning."""
+    await tamper(sealed, delete(checkpoints))
+    await sealed.decisions.add([log_row(9)])
+    assert "checkpoint 1: is no beginning, those before it were deleted" in (await verify(sealed)).problems

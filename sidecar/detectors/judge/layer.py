@@ -62,7 +62,7 @@ class LlmJudgeLayer:
         secret: bytes | None = None,
     ) -> None:
         self._settings = settings
-        self._threshold = threshold
+        self.acquits_below = threshold
         self._questions = prompt.questions(rules)
         self._grade_names = prompt.grade_names(self._questions)
         self._log_again_at = 0.0
@@ -129,7 +129,7 @@ class LlmJudgeLayer:
     async def _scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         text = excerpt(request, prior, self._settings.excerpt)
         prior_score = max((f.score for f in prior if f.decides and f.label is not Label.PII_DETECTED), default=0.0)
-        acquits_below = max(self._threshold, prior_score)
+        acquits_below = max(self.acquits_below, prior_score)
         key = self._key(text, request.system_prompt)
         result = await self._cached(key)
         if result is None or self._needs_control(result, acquits_below):

@@ -40,20 +40,31 @@ class CachedLayer:
     """
 
     def __init__(
-        self, layer: Layer, cache: ReportCache, secret: bytes, *, fingerprint: str, reads_system_prompt: bool = False
+        self,
+        layer: Layer,
+        cache: ReportCache,
+        secret: bytes,
+        *,
+        fingerprint: str,
+        reads_system_prompt: bool = False,
+        reads_prior: bool = False,
     ) -> None:
+        """`reads_prior`: where earlier layers found hints changes the report, so these places are in its key.
+
+        They differ for the same text: a profile, model, source or key may be without the rules, or with others.
+        """
         self.inner, self.name = layer, layer.name
         self._cache = cache
         self._secret = secret[: hashlib.blake2b.MAX_KEY_SIZE]
         self._fingerprint = f"{layer.name}\0{fingerprint}"
-        self._reads_system_prompt = reads_system_prompt
+        self._reads_system_prompt, self._reads_prior = reads_system_prompt, reads_prior
         self._pending: dict[bytes, _Pending] = {}
         self._hits, self._misses = (cached_counter(CACHE, str(layer.name), outcome) for outcome in ("hit", "miss"))
 
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Cached reports where available, the layer's on the other segments. Raises as the layer does."""
         is_long = sum(map(len, map(_text_of, request.segments))) > MAX_INLINE_LENGTH
-        keys = await asyncio.to_thread(self._keys, request) if is_long else self._keys(request)
+        keys = await asyncio.to_thread(self._keys, request, prior) if is_long else self._keys(request, prior)
         requested = dict(zip(keys, request.segments, strict=True))
         cached = await self._cache.get(requested)
         shared: dict[bytes, _Pending] = {}
@@ -78,11 +89,12 @@ class CachedLayer:
         report.detail = {**report.detail, "remembered": len(requested) - len(missing)}
         return report
 
-    def _keys(self, request: ScanRequest) -> list[bytes]:
+    def _keys(self, request: ScanRequest, prior: Sequence[Finding]) -> list[bytes]:
         prefix = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSONALIZATION)
         if self._reads_system_prompt and request.system_prompt is not None:
             prefix.update(b"\0" + _length_prefixed(request.system_prompt))
-        return [_digest(prefix, segment) for segment in request.segments]
+        hints = _hints(prior) if self._reads_prior and prior else {}
+        return [_digest(prefix, segment, hints) for segment in request.segments]
 
     async def _scan_missing(
         self,
@@ -136,10 +148,21 @@ class CachedLayer:
             self._misses.inc(misses)
 
 
-def _digest(prefix: hashlib.blake2b, segment: Segment) -> bytes:
+def _hints(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:
+    """The places of hints by path."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for finding in prior:
+        if finding.hint and finding.start is not None and finding.end is not None:
+            places.setdefault(finding.path, []).append((finding.start, finding.end))
+    return places
+
+
+def _digest(prefix: hashlib.blake2b, segment: Segment, hints: Mapping[str, Sequence[tuple[int, int]]]) -> bytes:
     raw = segment.text.encode("utf-8", "surrogatepass")
     digest = prefix.copy()
     digest.update(_source_tag(segment.source) + len(raw).to_bytes(8) + raw)
+    if hints and (places := sorted(place for path in segment.paths for place in hints.get(path, ()))):
+        digest.update(repr(places).encode())
     return digest.digest()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -195,3 +195,14 @@ async def test_a_request_without_segments_is_not_scanned() -> None:
     layer = CountingLayer()
     assert (await cached_layer(layer).scan(ScanRequest(()), ())).score == 0.0
     assert layer.read == []
+
+
+async def test_a_report_is_shared_only_where_earlier_layers_gave_the_same_hints() -> None:
+    """A profile, model or key without the rules neither fills the cache of the others nor reads from it."""
+    layer = CountingLayer(LayerName.SEMANTIC)
+    cache = cached_layer(layer, reads_prior=True)
+    hint = Finding("X-1", Label.PROMPT_INJECTION, 0.5, LayerName.RULES, "messages.0", 3, 6, decides=False, hint=True)
+    elsewhere = replace(hint, path="messages.7")
+    for prior in ((), (hint,), (replace(hint, end=9),), (), (hint,), (elsewhere,), (replace(hint, hint=False),)):
+        await cache.scan(request("an attack"), prior)
+    assert layer.read == ["an attack"] * 3
