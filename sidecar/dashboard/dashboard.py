@@ -22,6 +22,7 @@ from sidecar.dashboard.passwords import Passwords
 from sidecar.dashboard.playground import Playground
 from sidecar.dashboard.policies import Policies
 from sidecar.dashboard.reference import Reference
+from sidecar.dashboard.saved_views import SavedViews
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
@@ -60,6 +61,7 @@ class Dashboard:
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
             *KeysPage(dependencies.keyring, dependencies.policy).routes(),
+            *SavedViews().routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),

@@ -21,13 +21,18 @@ from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyStat
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
-from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, storable
+from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
+from sidecar.storage.trends import Cost, Steps, Trends
+from sidecar.storage.views import MAX_VIEWS, SHARED, View, Views
 
 __all__ = [
     "MAX_NAME",
+    "MAX_QUERY",
     "MAX_RULE_CHANGES",
+    "MAX_VIEWS",
+    "SHARED",
     "Admin",
     "Admins",
     "Analytics",
@@ -35,6 +40,7 @@ __all__ = [
     "Audit",
     "Bucket",
     "ChangeResult",
+    "Cost",
     "DecisionPage",
     "DecisionRow",
     "Disagreement",
@@ -59,8 +65,12 @@ __all__ = [
     "Session",
     "Sessions",
     "Sort",
+    "Steps",
     "Store",
     "Totals",
+    "Trends",
+    "View",
+    "Views",
     "export",
     "state_of",
     "storable",
@@ -82,9 +92,11 @@ class Store:
         self.audit = Audit(database)
         self.notices = Notices(database)
         self.analytics = Analytics(database, rollups)
+        self.trends = Trends(database, rollups, self.analytics)
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)
         self.pins = Pins(database)
+        self.views = Views(database)
 
     @property
     def place(self) -> str:

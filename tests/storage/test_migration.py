@@ -79,7 +79,7 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
     await store.keys.add(ApiKey("k2222222", "shop", "production", now), b"2" * 32)
     async with store._database.write() as connection:
-        for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
+        for table in ("disagreements", "exceptions", "hourly", "mcp_pins", "views"):
             await connection.execute(text(f"DROP TABLE {table}"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN client"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
@@ -106,6 +106,8 @@ async def test_an_index_made_before_the_upgrade_is_kept(store: Store) -> None:
         await connection.execute(text("DROP INDEX decisions_flagged"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN request"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN threshold"))
+        await connection.execute(text("ALTER TABLE hourly DROP COLUMN microseconds"))
+        await connection.execute(text("DROP TABLE views"))
         await connection.execute(text(statement))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
         await connection.run_sync(migrate, "test")
