@@ -26,6 +26,7 @@ from sidecar.dashboard.saved_views import SavedViews
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
+from sidecar.dashboard.trends import TrendsPage
 from sidecar.dashboard.users import Users
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
@@ -60,6 +61,7 @@ class Dashboard:
         self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
+            *TrendsPage().routes(),
             *KeysPage(dependencies.keyring, dependencies.policy).routes(),
             *SavedViews().routes(),
             *Decisions(dependencies.policy).routes(),

@@ -21,6 +21,8 @@ from sidecar.auth.api_keys import (
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
+from sidecar.dashboard.paging import Paging, read_offset
+from sidecar.dashboard.refresh import refreshed
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.policy.switches import unknown_rules
@@ -49,16 +51,19 @@ class KeysPage:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All keys with their state, the newest first; never their values."""
-        return await self._page(visit)
+        """The keys with their state, the newest first, page by page, or those of a name; never their values."""
+        return refreshed(await self._page(visit), visit.query)
 
     async def _page(
         self, visit: Visit, error: RequestError | None = None, new: tuple[ApiKey, str] | None = None
     ) -> web.Response:
-        now = datetime.now(UTC)
-        keys = [(key, str(key.state(now))) for key in reversed(await self._keyring.list())]
+        now, words = datetime.now(UTC), visit.query.text("text").lower()
+        found = [key for key in reversed(await self._keyring.list()) if words in f"{key.name} {key.id}".lower()]
+        paging = Paging(read_offset(visit.query), len(found), {"text": words})
         values = {
-            "keys": keys,
+            "keys": [(key, str(key.state(now))) for key in found[paging.offset : paging.end]],
+            "paging": paging,
+            "text": words,
             "new": new,
             "error": error,
             "form": visit.form,

@@ -13,13 +13,13 @@ from aiohttp import web
 from sidecar.dashboard.charts import over_time, share
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.periods import RANGES, read_period
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
 from sidecar.policy.reductions import reductions
 from sidecar.storage import Filter, Group
 
 MOST_ROWS = 8
-LIVE_SECONDS = 30
 
 
 class Overview:
@@ -37,7 +37,7 @@ class Overview:
         form, figures = visit.query, visit.store.analytics
         period = read_period(form, datetime.now(UTC))
         keys = await visit.store.keys.list()
-        key, live = form.text("key"), bool(form.text("live"))
+        key = form.text("key")
         criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
         labels = await figures.by_label(criteria)
@@ -50,7 +50,7 @@ class Overview:
             ranges=RANGES,
             keys=keys,
             key=key,
-            live=live,
+            page="/",
             totals=await figures.totals(criteria),
             others=await figures.other_requests(criteria),
             chart=over_time(buckets, period.step),
@@ -63,9 +63,7 @@ class Overview:
             latency=await figures.latency(criteria),
             share=share,
         )
-        if live:
-            answer.headers["Refresh"] = str(LIVE_SECONDS)
-        return answer
+        return refreshed(answer, form)
 
 
 def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:

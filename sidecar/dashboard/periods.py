@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
@@ -58,11 +59,22 @@ class Period:
         """The address of the decisions in one of its steps."""
         return decisions_in(at, at + self.step, **criteria)
 
-    def zoom(self, at: datetime, key: str = "") -> str:
-        """The address of the overview of one of its steps; of the shortest step that of its decisions."""
+    def zoom(self, at: datetime, key: str = "", page: str = "/") -> str:
+        """The address of a page of one of its steps; of the shortest step that of its decisions."""
         if self.step == STEPS[0]:
             return self.rows_at(at, key=key)
-        return f"/?{Period(at, at + self.step, self.step).query(key=key)}"
+        return f"{page}?{Period(at, at + self.step, self.step).query(key=key)}"
+
+    def around(self, key: str = "") -> dict[str, str]:
+        """Queries of the time before, of twice the time, and of the time after, where a page shows them."""
+        length = self.until - self.since
+        moved = {"Earlier": (-1.0, -1.0), "Zoom out": (-1.0, 0.0) if self.name else (-0.5, 0.5), "Later": (1.0, 1.0)}
+        queries = {}
+        for name, (first, last) in moved.items():
+            with suppress(OverflowError):
+                period = Period(self.since + first * length, self.until + last * length, self.step)
+                queries[name] = period.query(key=key) if period.until - period.since <= MAX_LENGTH else ""
+        return {name: query for name, query in queries.items() if query and not (name == "Later" and self.name)}
 
     @property
     def _moments(self) -> dict[str, str]:

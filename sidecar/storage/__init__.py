@@ -15,7 +15,7 @@ from sidecar.storage.database import CONNECTIONS, Database
 from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionPage, DecisionRow, Decisions, Sort
 from sidecar.storage.disagreements import Disagreement, Disagreements
-from sidecar.storage.exceptions import Exceptions, RuleException
+from sidecar.storage.exceptions import Exceptions, Marks, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
@@ -24,7 +24,7 @@ from sidecar.storage.rollups import RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
-from sidecar.storage.trends import Cost, Steps, Trends
+from sidecar.storage.trends import TREND_ROWS, Cost, Steps, Trends
 from sidecar.storage.views import MAX_VIEWS, SHARED, View, Views
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "MAX_RULE_CHANGES",
     "MAX_VIEWS",
     "SHARED",
+    "TREND_ROWS",
     "Admin",
     "Admins",
     "Analytics",
@@ -54,6 +55,7 @@ __all__ = [
     "KeyOverrides",
     "KeyState",
     "Keys",
+    "Marks",
     "Mode",
     "Notices",
     "Pin",

@@ -56,6 +56,12 @@ class Disagreements:
         async with self._database.read() as connection:
             return [Disagreement(**row) for row in (await connection.execute(newest)).mappings()]
 
+    async def get(self, decision: str) -> Disagreement | None:
+        """The disagreement about one decision."""
+        async with self._database.read() as connection:
+            row = (await connection.execute(select(table).where(table.c.decision == decision))).mappings().one_or_none()
+        return None if row is None else Disagreement(**row)
+
     async def count(self) -> dict[tuple[str, str], int]:
         """How many, by actual and shadow action."""
         pair = (table.c.action, table.c.other_action)

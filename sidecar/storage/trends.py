@@ -1,6 +1,6 @@
 """Figures of scans over time: each threat, the latency, and what each layer costs. The same on SQLite and PostgreSQL.
 
-Steps of whole hours of all scans are read from the hourly totals (`rollups`), others from the newest `ROWS` rows.
+Steps of whole hours of all scans are read from the hourly totals (`rollups`), others from the newest `TREND_ROWS` rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
 from sidecar.storage.schema import decisions as table
 from sidecar.types import Label, LayerName
 
-ROWS = 50_000
+TREND_ROWS = 50_000
 """Scans of a single key, or of parts of an hour, that are looked at."""
 QUANTILES = (0.5, 0.95)
 
@@ -52,11 +52,15 @@ class Cost:
     calls: int = 0
     microseconds: int = 0
 
+    def __bool__(self) -> bool:
+        """Whether it ran at all."""
+        return self.calls > 0
+
 
 class Trends:
     """Queries on the table of decisions and on its totals. Every method may raise `StoreError`."""
 
-    def __init__(self, database: Database, rollups: RollUps, analytics: Analytics, rows: int = ROWS) -> None:
+    def __init__(self, database: Database, rollups: RollUps, analytics: Analytics, rows: int = TREND_ROWS) -> None:
         self._database, self._rollups, self._analytics, self._limit = database, rollups, analytics, rows
 
     async def labels(self, steps: Steps, criteria: Filter = SCANS) -> dict[Label, list[int]]:
@@ -89,6 +93,16 @@ class Trends:
             if name in series:
                 series[LayerName(name)][index] = Cost(calls, time)
         return series
+
+    async def costs_since(self, steps: Steps, criteria: Filter = SCANS) -> datetime | None:
+        """The time before which no cost is known, if it lies within the steps."""
+        hours = await self._hours(steps, criteria)
+        first = self._rollups.first_hour_of_costs
+        return datetime.fromtimestamp(first * HOUR, UTC) if hours and first > (hours.first or 0) else None
+
+    async def is_complete(self, steps: Steps, criteria: Filter, scans: int) -> bool:
+        """Whether the figures are about all of so many scans, and not only about the newest."""
+        return scans <= self._limit or await self._hours(steps, criteria) is not None
 
     async def _costs(self, steps: Steps, criteria: Filter) -> list[tuple[int, str, int, int]]:
         if hours := await self._hours(steps, criteria):
