@@ -99,7 +99,7 @@ async def open_scanner(
             shadow_scanner = shadow.ShadowScanner(shadow_engine, settings.shadow, server.disagreements)
             await shadow_scanner.start()
             stack.push_async_callback(shadow_scanner.close)
-            engine.observer = shadow_scanner.observe
+            engine.observer, engine.shadow = shadow_scanner.observe, shadow_engine
         judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
         yield Scanner(engine, rules, source_policy, tuple(degraded), dependencies(("redis", result_cache), *judges))
 
