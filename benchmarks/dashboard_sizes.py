@@ -54,7 +54,8 @@ INSERT INTO decisions ({columns}) SELECT 'dec_' || lpad(n::text, 26, '0'),
   CASE WHEN n % 40 = 0 THEN 'block' ELSE 'allow' END, CASE WHEN n % 40 = 0 THEN 'block' ELSE 'allow' END, 200,
   n * 7919::bigint % 1000 / 1000.0, CASE WHEN n % 3 = 0 THEN 'rules' ELSE 'semantic' END,
   CASE WHEN n % 40 = 0 THEN 'jailbreak' ELSE '' END, n * 31::bigint % 90,
-  'key' || CASE WHEN n % 10 = 0 THEN 0 ELSE n % 500 END, 'model-' || n % 200, 100, 1, '1.' || n, 'r1', CASE WHEN n % 40 = 0 THEN '{findings}'::json ELSE '[]'::json END,
+  'key' || CASE WHEN n % 10 = 0 THEN 0 ELSE n % 500 END, 'model-' || n % 200, 100, 1, '1.' || n, 'r1',
+  CASE WHEN n % 40 = 0 THEN '{findings}'::json ELSE '[]'::json END,
   CASE WHEN n % 3 = 0 THEN '[{rules}]'::json ELSE '[{both}]'::json END FROM generate_series(0, {count} - 1) AS n
 """
 NAMES = {

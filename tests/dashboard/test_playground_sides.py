@@ -21,7 +21,7 @@ async def test_two_thresholds_are_shown_side_by_side(site: DashboardSite) -> Non
     """One text at each: what differs says so; the details are those of the first side."""
     fields = {"prompt": ATTACK, "threshold": "0.95", "other_threshold": "0.5"}
     page = await site.vic.post("/playground", fields)
-    assert "First side: blocks from 0.95 . Second side: blocks from 0.5 ." in page.text.replace("0.95.", "0.95 .")
+    assert "First side: blocks from 0.95. Second side: blocks from 0.5." in page.text
     assert "Side by side 1 of 1 differ" in page.text
     assert f"{ATTACK} allow 0.9000 INJ-1 block 0.9000 INJ-1 differs" in page.text
     assert "0.9000 blocks from 0.95" in page.text
