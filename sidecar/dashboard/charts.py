@@ -102,9 +102,9 @@ def lines(
         Slot(at, _r(LEFT + index * slot), {name: curve[index] for name, curve in curves.items()})
         for index, at in enumerate(starts)
     ]
-    paths = {name: _path([one.values[name] for one in slots], slots, slot, ceiling, size) for name in curves}
+    paths = {name: _path([item.values[name] for item in slots], slots, slot, ceiling, size) for name in curves}
     return LineChart(
-        slots, paths, _axis(ceiling, size), _times([(one.x, one.at) for one in slots], step, size), size, slot
+        slots, paths, _axis(ceiling, size), _times([(item.x, item.at) for item in slots], step, size), size, slot
     )
 
 
@@ -112,9 +112,9 @@ def _path(values: Sequence[int | None], slots: Sequence[Slot], slot: float, ceil
     """Lines through the middle of the steps; a short one for a step between two without a value."""
     floor, room = size.height - BOTTOM, size.height - BOTTOM - TOP
     parts, is_open = [], False
-    for value, one in zip(values, slots, strict=True):
+    for value, item in zip(values, slots, strict=True):
         if value is not None:
-            middle, y = _r(one.x + slot / 2), _r(floor - room * value / ceiling)
+            middle, y = _r(item.x + slot / 2), _r(floor - room * value / ceiling)
             parts.append(f"L{middle} {y}" if is_open else f"M{middle} {y}h0.1")
         is_open = value is not None
     return "".join(parts)

@@ -58,10 +58,10 @@ class KeysPage:
         self, visit: Visit, error: RequestError | None = None, new: tuple[ApiKey, str] | None = None
     ) -> web.Response:
         now, words = datetime.now(UTC), visit.query.text("text").lower()
-        found = [key for key in reversed(await self._keyring.list()) if words in f"{key.name} {key.id}".lower()]
-        paging = Paging(read_offset(visit.query), len(found), {"text": words})
+        matching = [key for key in reversed(await self._keyring.list()) if words in f"{key.name} {key.id}".lower()]
+        paging = Paging(read_offset(visit.query), len(matching), {"text": words})
         values = {
-            "keys": [(key, str(key.state(now))) for key in found[paging.offset : paging.end]],
+            "keys": [(key, str(key.state(now))) for key in matching[paging.offset : paging.end]],
             "paging": paging,
             "text": words,
             "new": new,

@@ -88,13 +88,13 @@ class Playground:
             first, second = await read_sides(visit.form, visit.store)
             requests, body = await self._requests(kind, entered)
             rows = [(text, await self._scan(request, first)) for text, request in requests]
-            others = [await self._scan(request, second) for _, request in requests] if second else []
+            second_verdicts = [await self._scan(request, second) for _, request in requests] if second else []
             results = None if kind == "batch" else await _results(requests[0][1], rows[0][1], entered, body)
         except RequestError as error:
             return await self._page(visit, entered, error=error)
-        compared = [Pair(*row, other) for row, other in zip(rows, others, strict=False)]
-        shown = rows if kind == "batch" and not second else ()
-        return await self._page(visit, entered, (first, second), results=results, rows=shown, compared=compared)
+        compared = [Pair(*row, verdict) for row, verdict in zip(rows, second_verdicts, strict=False)]
+        listed = rows if kind == "batch" and not second else ()
+        return await self._page(visit, entered, (first, second), results=results, rows=listed, compared=compared)
 
     async def _requests(self, kind: str, entered: Entered) -> tuple[list[tuple[str, ScanRequest]], dict[str, Any]]:
         """The requests to scan, each with its text; and the body of a conversation. Raises `RequestError`."""

@@ -72,7 +72,7 @@ async def _read(form: Form, store: Store, prefix: str) -> Side:
     return Side(row[0] if row else None, form.number(f"{prefix}threshold", 0, 1), policies or "")
 
 
-def rules_of(verdict: Verdict, other: Verdict) -> list[tuple[str, bool]]:
+def rules_of(verdict: Verdict, opposite: Verdict) -> list[tuple[str, bool]]:
     """The rules of a verdict, each with whether only this side has it."""
-    others = {finding.rule for finding in other.findings}
-    return [(rule, rule not in others) for rule in dict.fromkeys(finding.rule for finding in verdict.findings)]
+    opposite_rules = {finding.rule for finding in opposite.findings}
+    return [(rule, rule not in opposite_rules) for rule in dict.fromkeys(finding.rule for finding in verdict.findings)]

@@ -55,7 +55,7 @@ class Policies:
         groups = {group.name: group for group in await visit.store.analytics.by_rule()}
         hits = {name: group.scans for name, group in groups.items()}
         marks = await visit.store.exceptions.by_rule()
-        marked = {rule: one.exceptions for rule, one in marks.items()}
+        marked = {rule: marks_of_rule.exceptions for rule, marks_of_rule in marks.items()}
         rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
         answer = visit.page(
             "policies.html",

@@ -31,15 +31,15 @@ class ShadowPage:
         last = await visit.store.disagreements.get(before) if before else None
         if before and last is None:
             raise refused(404, "The page to go on from is gone; begin at the newest.")
-        found = await visit.store.disagreements.query(other_revision=revision, before=last, limit=PAGE + 1)
+        rows = await visit.store.disagreements.query(other_revision=revision, before=last, limit=PAGE + 1)
         filters = {"revision": revision} if revision else {}
         counts = await visit.store.disagreements.count()
         names = {key.id: key.name for key in await visit.store.keys.list()}
         answer = visit.page(
             "shadow.html",
             policies=self._status().settings.shadow.policies,
-            disagreements=found[:PAGE],
-            older=urlencode({**filters, "before": found[PAGE - 1].decision}) if len(found) > PAGE else None,
+            disagreements=rows[:PAGE],
+            older=urlencode({**filters, "before": rows[PAGE - 1].decision}) if len(rows) > PAGE else None,
             counts=sorted(counts.items()),
             names=names,
         )

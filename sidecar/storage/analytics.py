@@ -126,9 +126,12 @@ class Analytics:
         if hours := await self.hours(criteria, keys=False):
             totals = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
             return {label: totals.get(label, 0) for label in Label}
-        counts = [func.sum(case((table.c.threats.contains(label, autoescape=True), 1), else_=0)) for label in Label]
-        (row,) = await self._rows(filtered(select(*counts), criteria))
-        return {label: int(number or 0) for label, number in zip(Label, row, strict=True)}
+        totals = Counter[str]()
+        for names, scans in await self._rows(
+            filtered(select(table.c.threats, func.count()), criteria).group_by(table.c.threats)
+        ):
+            totals.update(dict.fromkeys(names.split(), int(scans)))
+        return {label: totals[label] for label in Label}
 
     async def latency(self, criteria: Filter = SCANS, quantiles: Sequence[float] = QUANTILES) -> dict[float, int]:
         """Scan latency in milliseconds at each quantile (nearest rank); empty without decisions.
@@ -138,14 +141,11 @@ class Analytics:
         if hours := await self.hours(criteria, keys=False):
             counts = {int(name): scans for name, scans, _ in await self._rollups.by_name("latency", hours)}
             return {quantile: ranked(counts, quantile) for quantile in quantiles if counts}
-        (row,) = await self._rows(filtered(select(func.count()), criteria))
-        total = int(row[0])
-        ordered = filtered(select(table.c.latency_ms), criteria).order_by(table.c.latency_ms)
-        result = {}
-        for quantile in quantiles if total else ():
-            (value,) = await self._rows(ordered.offset(_rank(quantile, total)).limit(1))
-            result[quantile] = int(value[0])
-        return result
+        rows = await self._rows(
+            filtered(select(table.c.latency_ms, func.count()), criteria).group_by(table.c.latency_ms)
+        )
+        counts = {int(latency): int(scans) for latency, scans in rows}
+        return {quantile: ranked(counts, quantile) for quantile in quantiles if counts}
 
     async def by_rule(self, criteria: Filter = SCANS) -> list[Group]:
         """For each rule, how many decisions it matched, and how many were blocked.
@@ -166,8 +166,8 @@ class Analytics:
 
     async def hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
         """The hours of a filter if the totals can answer it: of whole hours, and of nothing but a key if `keys`."""
-        others = (field.name for field in fields(Filter) if field.name not in _IN_TOTALS)
-        if any(getattr(criteria, name) is not None for name in others) or criteria.kind != "scan":
+        names = (field.name for field in fields(Filter) if field.name not in _IN_TOTALS)
+        if any(getattr(criteria, name) is not None for name in names) or criteria.kind != "scan":
             return None
         if criteria.key_id and not keys:
             return None

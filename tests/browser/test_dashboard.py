@@ -184,6 +184,7 @@ def test_a_time_is_drawn_over_a_chart(replicas: list[SidecarProcess], page: Page
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("The same again").fill(PASSWORD)
     page.get_by_role("button", name="Save and log in").click()
+    page.get_by_role("button", name="Log out").wait_for()
     for path in ("/", "/trends"):
         page.goto(f"{replicas[0].admin}{path}?range=day&key=nYde49iV")
         chart = page.locator("svg.chart").first
@@ -211,6 +212,7 @@ def test_a_view_is_saved_and_opened_with_the_keyboard(replicas: list[SidecarProc
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("The same again").fill(PASSWORD)
     page.get_by_role("button", name="Save and log in").click()
+    page.get_by_role("button", name="Log out").wait_for()
     page.goto(f"{replicas[0].admin}/decisions?action=block&range=week")
     page.get_by_text("Save this view").press("Enter")
     look(page)
