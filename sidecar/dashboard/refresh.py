@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
@@ -22,4 +22,4 @@ def toggle_link(path: str, query: Mapping[str, str]) -> str:
     """The address of the same page, refreshing if it does not, and else not."""
     fields = {name: value for name, value in query.items() if name not in _NOT_KEPT}
     encoded = urlencode(fields if query.get("live") else fields | {"live": "1"})
-    return f"{path}?{encoded}" if encoded else path
+    return quote(path) + (f"?{encoded}" if encoded else "")

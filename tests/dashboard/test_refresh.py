@@ -27,3 +27,10 @@ def test_the_link_keeps_the_query() -> None:
     assert toggle_link("/mcp", {"show": "drift", "done": "accepted"}) == "/mcp?show=drift&live=1"
     assert toggle_link("/mcp", {"show": "a&b", "live": "1"}) == "/mcp?show=a%26b"
     assert toggle_link("/mcp", {"live": "1"}) == "/mcp"
+    assert toggle_link("/keys/\u202e\x00", {"live": "1"}) == "/keys/%E2%80%AE%00"
+
+
+async def test_a_form_that_was_sent_leads_to_its_page(site: DashboardSite) -> None:
+    """Not to the address of the form, which is no page."""
+    page = await site.ada.post("/keys/nothing/rotate", page="/keys")
+    assert "/keys?live=1" in page.reader.links
