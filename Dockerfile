@@ -8,7 +8,8 @@ FROM ${BASE} AS build
 # The date of every file that is made here, so that building twice gives the same bytes.
 ARG SOURCE_DATE_EPOCH=1767225600
 ARG CYCLONEDX=7.5.0
-# What the server may need beside its core; `grpc` is for listen.grpc_port alone: --build-arg EXTRAS=postgres,redis,otel,grpc
+# What the server may need beside its core; `grpc` is for listen.grpc_port, `oidc` for
+# admin.oidc alone: --build-arg EXTRAS=postgres,redis,otel,grpc,oidc
 ARG EXTRAS=postgres,redis,otel
 ENV PYTHONHASHSEED=0 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 RUN apt-get update && apt-get install -y --no-install-recommends binutils

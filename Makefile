@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-CLIENTS := $(foreach name,npm agents aider java mcp mcp-npm,build/clients/$(name)/.installed)
+CLIENTS := $(foreach name,npm agents aider java mcp mcp-npm portkey,build/clients/$(name)/.installed)
 
 .PHONY: run test wheel mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak hostile fuzz audit manifests
 
@@ -41,6 +41,11 @@ build/clients/npm/.installed: tests/clients/package.json tests/clients/package-l
 build/clients/mcp-npm/.installed: tests/clients/mcp/package.json tests/clients/mcp/package-lock.json $(INSTALLED)
 	@mkdir -p build/clients/mcp-npm && cp $(filter %.json,$^) build/clients/mcp-npm
 	@$(BIN)/python tools/npm.py ci --prefix build/clients/mcp-npm --no-audit --no-fund --loglevel=error
+	@touch $@
+
+build/clients/portkey/.installed: tests/clients/portkey/package.json tests/clients/portkey/package-lock.json $(INSTALLED)
+	@mkdir -p build/clients/portkey && cp $(filter %.json,$^) build/clients/portkey
+	@$(BIN)/python tools/npm.py ci --ignore-scripts --prefix build/clients/portkey --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Debian's packages, unpacked beside the system; javac is the JDK's own (17 or newer).

@@ -141,7 +141,7 @@ def measure() -> dict[str, float]:
 
     def scan(text: str) -> list[Finding]:
         clear_cache()
-        return list(layer._scan_segment(Segment(text), None, early=False).findings)  # noqa: SLF001 - without the hop to a thread
+        return list(layer._scan_segment(Segment(text), None, enough=None).findings)  # noqa: SLF001 - without the hop to a thread
 
     patterns = [pattern for rule in shipped.rules for pattern in rule.patterns]
     figures: dict[str, float] = {"patterns": len(patterns), "rules and automata, MB": round(resident() - before)}

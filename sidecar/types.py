@@ -13,8 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from operator import itemgetter
+from itertools import chain
+from operator import attrgetter, itemgetter
 from typing import Protocol, runtime_checkable
+
+_findings_of = attrgetter("findings")
 
 
 class Label(StrEnum):
@@ -187,9 +190,9 @@ class SegmentReport:
     """Of the model: (start, end, score) of the places that it does not find harmless, as evidence for rules there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LayerReport:
-    """The result of one layer for one request.
+    """The result of one layer for one request, made anew for each. The engine sets `elapsed`.
 
     `score` is the highest deciding score, `None` if the layer failed; `failure` then names the
     cause in one snake_case word (`deadline`, `unavailable`, `error`, `budget`, ...). `detail` holds
@@ -261,7 +264,7 @@ class Verdict:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """All findings of all layers, in the order of the layers."""
-        return tuple(finding for report in self.reports for finding in report.findings)
+        return tuple(chain.from_iterable(map(_findings_of, self.reports)))
 
     @property
     def path(self) -> str | None:

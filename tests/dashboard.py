@@ -13,11 +13,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import ClientSession, CookieJar, web
+from yarl import URL
 
 from sidecar import policy
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.dashboard import Dashboard, Dependencies, bootstrap
+from sidecar.dashboard.cookies import PLAIN, digest, new_token
 from sidecar.dashboard.invitations import invite
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.detectors.rules.layer import RulesLayer
@@ -25,7 +27,7 @@ from sidecar.limits import MemoryLimiter
 from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.server.server import Site
-from sidecar.storage import DecisionRow, Role, Store
+from sidecar.storage import ApiKey, DecisionRow, Role, Store
 from sidecar.types import LayerName
 from sidecar.util.bulkhead import Bulkhead
 
@@ -95,6 +97,11 @@ def log_row(number: int = 0, **changes: Any) -> DecisionRow:
         layers=[{"layer": "rules", "score": 0.9, "elapsed_ms": 0.5, "failure": None}],
     )
     return replace(row, **changes)
+
+
+def api_key(key_id: str, name: str, team: str | None = None) -> ApiKey:
+    """The record of a key."""
+    return ApiKey(key_id, name, "development", NOW, team=team)
 
 
 class _Reader(HTMLParser):
@@ -181,6 +188,13 @@ class Visitor:
         """Log in."""
         return await self.post("/login", {"name": name, "password": password, **fields})
 
+    async def enter(self, store: Store, name: str, role: Role, teams: tuple[str, ...] | None = None) -> None:
+        """Get an account and a session without a form, and so without an attempt that the login counts."""
+        path, token = await invite(store, name, role, "ada", teams), new_token()
+        await store.admins.accept(digest(path.rpartition("/")[2]), name, "no hash", datetime.now(UTC))
+        await store.sessions.open(digest(token), name, "127.0.0.1", datetime.now(UTC))
+        self.session.cookie_jar.update_cookies({PLAIN: token}, URL(self.base))
+
     def cookie(self) -> str:
         """The value of the session cookie."""
         return next(cookie.value for cookie in self.session.cookie_jar)
@@ -188,12 +202,13 @@ class Visitor:
 
 @dataclass
 class DashboardSite:
-    """A running dashboard with an admin `ada` and a viewer `vic`, both logged in, and an unknown visitor."""
+    """A running dashboard with an admin `ada`, an operator `oda`, a viewer `vic`, and an unknown visitor."""
 
     base: str
     dependencies: Dependencies
     ada: Visitor
     vic: Visitor
+    oda: Visitor
     stranger: Visitor
     visitors: list[Visitor]
 
@@ -201,6 +216,12 @@ class DashboardSite:
         """Open another browser."""
         self.visitors.append(Visitor(self.base))
         return self.visitors[-1]
+
+    async def member(self, name: str, role: Role, *teams: str) -> Visitor:
+        """Log in somebody who is limited to these teams."""
+        visitor = self.visitor()
+        await visitor.enter(self.store, name, role, teams)
+        return visitor
 
     @property
     def store(self) -> Store:
@@ -271,11 +292,12 @@ async def open_site(
     if policy is not None:
         deps = replace(deps, policy=lambda: policy)
     async with serve(deps) as base:
-        visitors = [Visitor(base) for _ in range(3)]
+        visitors = [Visitor(base) for _ in range(4)]
         running = DashboardSite(base, deps, *visitors, visitors)
         try:
             await running.ada.join(await bootstrap(store, base) or "", "ada")
             await running.vic.join(await invite(store, "vic", Role.VIEWER, "ada"))
+            await running.oda.enter(store, "oda", Role.OPERATOR)
             yield running
         finally:
             for visitor in visitors:

@@ -17,7 +17,18 @@ from support import SidecarProcess
 from sidecar.api.compat.envoy_messages import SERVICE, CheckRequest, CheckResponse
 from sidecar.cli.main import main
 
-COMPAT = ("moderations", "llm_guard", "lakera", "litellm", "agentgateway", "envoy")
+COMPAT = (
+    "moderations",
+    "llm_guard",
+    "lakera",
+    "litellm",
+    "agentgateway",
+    "nemo",
+    "fms_detectors",
+    "portkey",
+    "plano",
+    "envoy",
+)
 CHAT = "/v1/chat/completions"
 MODEL = {"model": "m"}
 """Sent wherever the contract has a place for it."""
@@ -41,10 +52,12 @@ class EntryPoints:
 
     sidecar: SidecarProcess
     key: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further header fields of every request."""
 
     def post(self, path: str, body: object) -> httpx.Response:
         """POST a JSON value with the key."""
-        headers = {"X-API-Key": self.key}
+        headers = {"X-API-Key": self.key, **self.fields}
         return httpx.post(self.sidecar.base + path, json=body, headers=headers, timeout=60)
 
     def inline(self, text: Said) -> Reply:
@@ -126,6 +139,60 @@ class EntryPoints:
         results = response.json().get("results")
         return Reply(not results or results[0]["flagged"], None, response.headers, response.status_code)
 
+    def nemo(self, text: Said) -> Reply:
+        """The checks of NeMo Guardrails."""
+        response = self.post("/v1/guardrail/checks", _chat(text) | MODEL)
+        blocked = response.json().get("status") != "success"
+        return Reply(blocked, None, response.headers, response.status_code)
+
+    def nemo_jailbreak(self, text: str) -> Reply:
+        """NeMo Guardrails' jailbreak detector; an error is a refusal with its status."""
+        response = self.post("/v1/classify", {"input": text})
+        said = response.json()
+        status = said.get("error", {}).get("status", response.status_code)
+        return Reply(said["jailbreak"], None, response.headers, status)
+
+    def fms(self, text: Said) -> Reply:
+        """The detector API of the FMS guardrails orchestrator: a text or a conversation."""
+        if isinstance(text, str):
+            response = self.post("/api/v1/text/contents", {"contents": [text]})
+        else:
+            response = self.post("/api/v1/text/chat", _chat(text))
+        return Reply(response.json() not in ([], [[]]), None, response.headers, response.status_code)
+
+    def fms_answer(self, text: str) -> Reply:
+        """The same, an answer with its prompt."""
+        response = self.post("/api/v1/text/generation", {"prompt": "Hello", "generated_text": text})
+        return Reply(response.json() != [], None, response.headers, response.status_code)
+
+    def portkey(self, text: Said) -> Reply:
+        """Portkey's webhook before a request; an error is a failed check with its status."""
+        return self._hooked({"eventType": "beforeRequestHook", "request": {"json": _chat(text) | MODEL}})
+
+    def portkey_answer(self, text: str) -> Reply:
+        """Portkey's webhook after a request."""
+        response = {"json": {"choices": [{"message": _answer(text)}]}}
+        return self._hooked(
+            {"eventType": "afterRequestHook", "request": {"json": _chat("Hello")}, "response": response}
+        )
+
+    def _hooked(self, hook: dict[str, Any]) -> Reply:
+        response = self.post("/portkey/webhook", hook | {"requestType": "chatComplete"})
+        said = response.json()
+        changed = said.get("transformedData")
+        text = changed["request"]["json"]["messages"][0]["content"] if changed else None
+        status = said.get("data", {}).get("status", response.status_code)
+        return Reply(not said["verdict"], text, response.headers, status)
+
+    def plano(self, text: Said) -> Reply:
+        """Plano's HTTP filter."""
+        response = self.post(f"/plano{CHAT}", _chat(text) | MODEL)
+        if response.status_code != 200:
+            return Reply(True, None, response.headers, response.status_code)
+        sent = response.json()["messages"][0]["content"]
+        changed = sent if isinstance(text, str) and sent != text else None
+        return Reply(False, changed, response.headers, response.status_code)
+
     def envoy(self, text: Said) -> Reply:
         """Envoy's ext_authz over HTTP."""
         response = self.post(f"/envoy{CHAT}", _chat(text) | MODEL)
@@ -134,7 +201,13 @@ class EntryPoints:
     def envoy_grpc(self, text: Said) -> Reply:
         """Envoy's ext_authz over gRPC."""
         body = json.dumps(_chat(text) | MODEL).encode()
-        headers = {":method": "POST", ":path": CHAT, "content-type": "application/json", "x-api-key": self.key}
+        headers = {
+            ":method": "POST",
+            ":path": CHAT,
+            "content-type": "application/json",
+            "x-api-key": self.key,
+            **self.fields,
+        }
         http = {"method": "POST", "path": CHAT, "size": len(body), "raw_body": body}
         http["headers"] = [{"key": name, "value": value} for name, value in headers.items()]
         port = self.sidecar.settings["listen"]["grpc_port"]  # type: ignore[index]
@@ -161,7 +234,7 @@ class EntryPoints:
         async def ask() -> Outcome:
             reply = json.dumps({"choices": [{"index": 0, "message": _answer(answer or "Paris.")}]}).encode()
             async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-                return await exchange(channel, MODES[:1] * 2, [body], [reply], {"x-api-key": self.key})
+                return await exchange(channel, MODES[:1] * 2, [body], [reply], {"x-api-key": self.key, **self.fields})
 
         outcome = asyncio.run(ask())
         sent = json.loads(outcome.request.body)["messages"][0]["content"] if outcome.request else said
@@ -188,6 +261,11 @@ ENTRY_POINTS: dict[str, Ask] = {
     "LLM Guard": EntryPoints.llm_guard,
     "Lakera": EntryPoints.lakera,
     "moderations": EntryPoints.moderations,
+    "NeMo": EntryPoints.nemo,
+    "NeMo jailbreak": EntryPoints.nemo_jailbreak,
+    "FMS": EntryPoints.fms,
+    "Portkey": EntryPoints.portkey,
+    "Plano": EntryPoints.plano,
     "command line": EntryPoints.command_line,
 }
 
@@ -197,6 +275,9 @@ ANSWERS: dict[str, Ask] = {
     "Envoy processing": lambda entry_points, text: entry_points.envoy_processing_answer(text),
     "agentgateway": lambda entry_points, text: entry_points.agentgateway_answer(text),
     "Lakera": lambda entry_points, text: entry_points.lakera([*_chat("Hello")["messages"], _answer(text)]),
+    "NeMo": lambda entry_points, text: entry_points.nemo([*_chat("Hello")["messages"], _answer(text)]),
+    "FMS": lambda entry_points, text: entry_points.fms_answer(text),
+    "Portkey": lambda entry_points, text: entry_points.portkey_answer(text),
 }
 """The entry points beside inline that see a response of the model."""
 

@@ -47,7 +47,7 @@ class WordScanner:
         self.busy: asyncio.Event | None = None
         self.cancelled = asyncio.Event()
 
-    async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS) -> Verdict:
+    async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS, decision: str = "") -> Verdict:
         """A verdict in the manner of the engine."""
         self.scanned.append(request)
         if self.busy is not None:

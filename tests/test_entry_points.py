@@ -30,6 +30,12 @@ NO_JUDGE = {
 }
 """A judge that is asked about every text and cannot be reached."""
 UNREAD = {**ONE_RULE, "scan": {"sources": {"user": {"layers": ["semantic"]}}}}
+LOOSE = {"profiles": {"loose": {"threshold": 1.0}}}
+TRUSTED = {"gateway": {"addresses": ["127.0.0.0/8", "::1"]}}
+DISTRUSTED = {"gateway": {"addresses": ["192.0.2.0/24"]}}
+REDACTING = {"profiles": {"own": {"pii": "redact"}}}
+HEADER = {"x-sidecar-profile": "loose"}
+"""Sent in the rows about a gateway's header."""
 EXCEPTION = {"rules": ["INJ-1"], "text": "Please ignore .*", "until": "2099-01-01", "reason": "a test"}
 ATTACK_ROW = "an attack, no setting changed"
 ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
@@ -57,11 +63,21 @@ ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
     "a key's threshold of 1.0": (ONE_RULE, ("--threshold", "1.0"), ATTACK),
     "a key's `mode: monitor`": (ONE_RULE, ("--mode", "monitor"), ATTACK),
     "a key's rule switched off": (ONE_RULE, ("--rules", "INJ-1=off"), ATTACK),
+    "a key's profile with a threshold of 1.0": ({**ONE_RULE, **LOOSE}, ("--profile", "loose"), ATTACK),
+    "the same profile by a trusted gateway's header": ({**ONE_RULE, **LOOSE, **TRUSTED}, (), ATTACK),
+    "the same header from any other address": ({**ONE_RULE, **LOOSE, **DISTRUSTED}, (), ATTACK),
+    "a trusted gateway's header with an unknown profile": ({**ONE_RULE, **TRUSTED, "profiles": {"b": {}}}, (), ATTACK),
+    "a profile with `pii: redact`": (
+        {**RULES_ONLY, "profiles": {"own": {"pii": "redact"}}},
+        ("--profile", "own"),
+        MAIL,
+    ),
 }
 """Settings, options of the key, and the text, by the first cell of a row."""
 CHECKS: dict[str, Callable[[Reply, str], bool]] = {
-    "refused": lambda reply, _: reply.blocked and reply.status != 503,
+    "refused": lambda reply, _: reply.blocked and reply.status not in {403, 503},
     "error": lambda reply, _: reply.blocked and reply.status == 503,
+    "not allowed": lambda reply, _: reply.blocked and reply.status == 403,
     "passes": lambda reply, _: (
         not reply.blocked and reply.changed is None and "x-sidecar-unscanned" not in reply.headers
     ),
@@ -100,19 +116,20 @@ def served(start_sidecar: StartSidecar, row: str) -> EntryPoints:
     settings, options, _ = ROWS[row]
     compat = {"compat": dict.fromkeys(COMPAT, True), "listen": {"grpc_port": free_port()}}
     sidecar = start_sidecar({**settings, **compat})
-    return EntryPoints(sidecar, sidecar.new_key("row", *options)["key"])
+    return EntryPoints(sidecar, sidecar.new_key("row", *options)["key"], HEADER if "header" in row else {})
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_a_setting_holds_at_every_entry_point(start_sidecar: StartSidecar, row: str) -> None:
-    """What the table says is what happens, at all thirteen; explain says what scan does; harmless text passes."""
+    """What the table says is what happens, at all eighteen; explain says what scan does; harmless text passes."""
     entry_points, text, expected = served(start_sidecar, row), ROWS[row][2], table()[row]
     replies = {name: ask(entry_points, text) for name, ask in ENTRY_POINTS.items()}
     wrong = {name: reply for name, reply in replies.items() if not CHECKS[expected[name]](reply, text)}
     harmless = {name: ask(entry_points, HARMLESS) for name, ask in ENTRY_POINTS.items()}
     assert wrong == {}
     assert CHECKS[expected["scan"]](entry_points.explain(text), text)
-    passes = {name: cell if cell in {"named", "error"} else "passes" for name, cell in expected.items()}
+    stays = {"named", "error", "not allowed"}
+    passes = {name: cell if cell in stays else "passes" for name, cell in expected.items()}
     assert {name: reply for name, reply in harmless.items() if not CHECKS[passes[name]](reply, "")} == {}
 
 
@@ -154,6 +171,7 @@ TURNS = [
     {"role": "user", "content": "Hello"},
 ]
 CHATS = ("inline", "chat/scan", "LiteLLM", "Envoy HTTP", "Envoy gRPC", "Envoy processing", "agentgateway", "Lakera")
+CHATS += ("NeMo", "FMS", "Portkey", "Plano")
 """Entry points that take a conversation."""
 SOME: dict[str, Any] = {
     "responses": "block",

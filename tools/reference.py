@@ -1,4 +1,6 @@
-"""Generates docs/configuration.md from config.yaml, the pages of `tools.manual` and the files of `tools.monitoring`.
+"""Generates docs/configuration.md from config.yaml, and the table of roles in docs/access.md.
+
+It also writes the pages of `tools.manual` and the files of `tools.monitoring`.
 
 Usage: python -m tools.reference
 """
@@ -13,10 +15,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from sidecar.config import Settings
+from sidecar.dashboard import permissions
 from tools import manual, monitoring
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "configuration.md"
+ACCESS = ROOT / "docs" / "access.md"
+ROLES, ROLES_END = "<!-- roles: written by python -m tools.reference -->", "<!-- end of roles -->"
 HEAD = """# Configuration reference
 
 Written by `python -m tools.reference` from the settings; do not edit.
@@ -91,9 +96,15 @@ def _row(setting: Setting) -> str:
     return f"| `{setting.name}` | `{setting.default}` | {comment} |\n"
 
 
+def access() -> str:
+    """The guide to users, with the table of roles."""
+    before, start, rest = ACCESS.read_text("utf-8").partition(ROLES)
+    return f"{before}{start}\n\n{permissions.table()}\n\n{ROLES_END}{rest.partition(ROLES_END)[2]}"
+
+
 def main() -> None:
     """Write the pages."""
-    for path, text in [(PAGE, page()), *manual.pages(), *monitoring.files().items()]:
+    for path, text in [(PAGE, page()), (ACCESS, access()), *manual.pages(), *monitoring.files().items()]:
         path.write_text(text, "utf-8")
 
 

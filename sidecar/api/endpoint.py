@@ -29,6 +29,7 @@ from sidecar.scan.service import ScanContext, ScanOutcome, ScanService
 from sidecar.server.body import decode_body, read_body, run_off_loop
 from sidecar.server.caller import API_KEY, scan_context
 from sidecar.server.middleware import Gatekeeper
+from sidecar.server.receipts import RECEIPT
 from sidecar.server.responses import DECISION_ID, REPLACED, TOO_SUSPICIOUS, joined_names, scan_headers
 from sidecar.types import Action, Finding, Label, LayerName, LayerReport, Verdict
 from sidecar.util.timeouts import with_timeout
@@ -101,7 +102,9 @@ class ScanEndpoint:
         error = scan_failure_error(verdict) if outcome.failure else None
         scanned = scan_input.request
         status = error.status if error else 200
-        self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools)
+        receipt = self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools)
+        if receipt is not None:
+            request[RECEIPT] = receipt
         if error:
             raise error
         return outcome

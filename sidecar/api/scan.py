@@ -69,7 +69,8 @@ class ScanApi:
         scan_input = chat_input(self._endpoint.settings, chat_request.body)
         if chat_request.system_prompt is None:
             return scan_input
-        return replace(scan_input, request=replace(scan_input.request, system_prompt=chat_request.system_prompt))
+        request = replace(scan_input.request, system_prompt=chat_request.system_prompt)
+        return scan_input._replace(request=request)
 
     async def batch(self, request: web.Request) -> web.Response:
         """Scan a list of requests; returns the results in the same order, and names what was unscanned in any."""

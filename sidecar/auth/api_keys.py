@@ -23,7 +23,17 @@ from typing import TypeVar, get_args
 from sidecar.config import Auth
 from sidecar.config.secret_files import problem, read_secret_bytes
 from sidecar.errors import NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
-from sidecar.storage import MAX_NAME, MAX_RULE_CHANGES, ApiKey, KeyChanges, KeyOverrides, KeyState, Mode, Store
+from sidecar.storage import (
+    MAX_NAME,
+    MAX_RULE_CHANGES,
+    ApiKey,
+    KeyChanges,
+    KeyOverrides,
+    KeyState,
+    Mode,
+    Store,
+    valid_team,
+)
 from sidecar.util import logs
 from sidecar.util.bulkhead import Bulkhead
 from sidecar.util.tasks import Background
@@ -155,14 +165,18 @@ class KeyRing:
         threshold: float | None = None,
         mode: Mode | None = None,
         rules: str | None = None,
+        team: str | None = None,
+        profile: str | None = None,
     ) -> tuple[ApiKey, str]:
         """A new key and its value, which cannot be shown again. Raises `RequestError` for an invalid argument."""
         check_identity(name, environment)
-        _validate_changes({"burst": burst, "threshold": threshold, "mode": mode, "rules": rules})
+        _validate_changes({"burst": burst, "threshold": threshold, "mode": mode, "rules": rules, "team": team})
         value, key_id = generate()
         now = datetime.now(UTC)
         ends = None if expires is None else now + expires
-        overrides = KeyOverrides(rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules)
+        overrides = KeyOverrides(
+            rate=rate, burst=burst, threshold=threshold, mode=mode, rules=rules, team=team, profile=profile
+        )
         key = ApiKey(key_id, name, environment, now, ends, **overrides)
         await self._keys.add(key, digest(value, self._pepper))
         _log.info("key_created", key_id=key.id, environment=environment)
@@ -324,6 +338,8 @@ def _validate_changes(changes: KeyChanges) -> None:
     if mode is not None and mode not in get_args(Mode):
         raise RequestError("The mode must be enforce or monitor.", param="mode")
     check_rule_changes(changes.get("rules"))
+    if (team := changes.get("team")) is not None and not valid_team(team):
+        raise RequestError("A team has 1 to 64 lower-case letters, digits or any of . _ -", param="team")
 
 
 def check_rule_changes(rules: str | None) -> None:

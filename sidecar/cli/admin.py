@@ -21,7 +21,9 @@ from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load
 from sidecar.cli.decision_tables import show_decision
 from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
+from sidecar.config.signing import read_signer
 from sidecar.dashboard import base_url, invite
+from sidecar.dashboard.users import describe, read_teams
 from sidecar.errors import RequestError
 from sidecar.storage import Event, Filter, Role, Store, export, valid_name
 from sidecar.util import logs
@@ -40,7 +42,7 @@ async def open_store(config_file: Path | None) -> AsyncIterator[tuple[Store, Set
     settings = load_settings(config_file)
     logs.configure(settings.log.format, "warning")  # what was done is told by the command itself
     is_new = _is_absent(settings.store.url)
-    store = await Store.open(settings.store.url)
+    store = await Store.open(settings.store.url, signer=read_signer(settings.audit))
     if is_new:
         source = settings_source(config_file or Path("config.yaml"))
         output.err.print(f"{store.place} is new: no server has used it. The settings are {source}.", markup=False)
@@ -69,8 +71,9 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
-async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
+async def _link(config_file: Path | None, name: str, role: Role | None, teams: str | None = None) -> int:
     """Print a one-time link; `role` is for a new account, None resets an existing one."""
+    limit = read_teams(teams or "")
     async with open_store(config_file) as (store, settings):
         account = await store.admins.get(name)
         if role is None and account is None:
@@ -78,9 +81,11 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
         if role is not None and (account or not valid_name(name)):
             reason = "is there already; use reset-password" if account else "is no name: a-z, 0-9 and ._-+@, 64 at most"
             raise RequestError(f"{name!r} {reason}.")
+        if account is not None and account.subject is not None:
+            raise RequestError(f"{name!r} has no password: it is kept at the OpenID provider.")
         new_role = role or (account.role if account else Role.VIEWER)
-        path = await invite(store, name, new_role, ACTOR)
-        await note(store, "user_invited" if role else "user_reset", name, str(new_role))
+        path = await invite(store, name, new_role, ACTOR, limit)
+        await note(store, "user_invited" if role else "user_reset", name, describe(new_role, limit))
     output.err.print(f"For {name} ({new_role}); works once, within 24 hours:", markup=False)
     click.echo(base_url(settings) + path)
     return 0
@@ -95,11 +100,12 @@ async def _link(config_file: Path | None, name: str, role: Role | None) -> int:
     show_default=True,
     help="Permissions of the account.",
 )
+@click.option("--teams", help="Whose keys and decisions it sees, such as shop,search [default: all]")
 @CONFIG
 @async_command
-async def create(name: str, role: str, config_file: Path | None) -> int:
+async def create(name: str, role: str, teams: str | None, config_file: Path | None) -> int:
     """Print a one-time link by which NAME chooses a password and enters the dashboard."""
-    return await _link(config_file, name, Role(role))
+    return await _link(config_file, name, Role(role), teams)
 
 
 @admin.command("reset-password", short_help="Print a link that sets a new password.")

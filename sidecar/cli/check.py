@@ -20,6 +20,7 @@ from sidecar.errors import ConfigError, PolicyError, ProblemsError, SidecarError
 from sidecar.evaluation import UnitScanner, rule_coverage
 from sidecar.runtime import preflight
 from sidecar.runtime.builder import Scanner, open_scanner
+from sidecar.runtime.profiles import open_profiles
 from sidecar.scan.service import ScanService
 
 Shape = dict[str, Any]
@@ -63,7 +64,7 @@ async def _examine(covered: Path | None, *, connect: bool, config_file: Path | N
     if problems := await preflight.problems(settings):
         raise ConfigError("the configuration would not start", problems)
     output.progress_line("testing the rules by their own examples and loading the layers ...", quiet=quiet)
-    async with open_scanner(settings) as built:
+    async with open_scanner(settings) as built, open_profiles(settings, built):
         unproved = await _unproved(built.source_policy) if settings.layers.rules.enabled else []
         coverage = await _coverage(built, settings, rows) if covered else None
         if connect:

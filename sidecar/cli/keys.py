@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -17,7 +18,8 @@ from sidecar.cli import output
 from sidecar.cli.admin import note, open_store
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit
 from sidecar.config import Settings
-from sidecar.errors import RequestError
+from sidecar.errors import NoSuchKey, RequestError
+from sidecar.policy.inheritance import is_refused, terms_of
 from sidecar.policy.switches import unknown_rules
 from sidecar.storage import KeyChanges, KeyOverrides, Store
 from sidecar.util.units import parse_duration, parse_rate, parse_rule_changes
@@ -27,9 +29,9 @@ NONE = "none"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group(short_help="Create, list, change, revoke and rotate API keys.")
+@click.group(short_help="Create, list, show, change, revoke and rotate API keys.")
 def keys() -> None:
-    """Create, list, change, revoke and rotate API keys; works beside a running server on the same store."""
+    """Create, list, show, change, revoke and rotate API keys; works beside a running server on the same store."""
 
 
 def _without_secret(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -38,10 +40,13 @@ def _without_secret(_context: click.Context, _parameter: click.Parameter, value:
 
 
 @asynccontextmanager
-async def _keyring(config_file: Path | None, rules: str | None = None) -> AsyncIterator[tuple[KeyRing, Store]]:
+async def _keyring(
+    config_file: Path | None, rules: str | None = None, profile: str | None = None
+) -> AsyncIterator[tuple[KeyRing, Store]]:
     """The keys of the store that the settings name. `rules`: changes that must be of existing rules."""
     async with open_store(config_file) as (store, settings):
-        await _check_rules(settings, rules)
+        _check_profile(settings, profile)
+        await _check_rules(settings, rules, profile)
         yield KeyRing(store, settings.auth), store
 
 
@@ -64,7 +69,9 @@ def _own_terms(command: F) -> F:
         click.option("--burst", help="Requests at once."),
         click.option("--threshold", help="Blocks from this score, 0 to 1."),
         click.option("--mode", help="enforce or monitor."),
+        click.option("--team", help="The team that sees it and its decisions."),
         click.option("--rules", help="Rule overrides: INJ-105=off, SMG-130=block 0.8."),
+        click.option("--profile", help="The profile of its requests (setting `profiles`)."),
     )
     for option in reversed(options):
         command = option(command)
@@ -80,11 +87,17 @@ def _parse_terms(options: Mapping[str, str | None]) -> KeyOverrides:
     )
 
 
-async def _check_rules(settings: Settings, rules: str | None) -> None:
+def _check_profile(settings: Settings, profile: str | None) -> None:
+    if profile not in {None, NONE, *settings.profiles}:
+        configured = ", ".join(settings.profiles) or "none is configured"
+        raise RequestError(f"--profile: there is no profile {profile} (profiles: {configured})")
+
+
+async def _check_rules(settings: Settings, rules: str | None, profile: str | None = None) -> None:
     """Raise `RequestError` for a change of a rule that the policies do not hold."""
     names = list(parse_rule_changes(rules or "")) if rules != NONE else []
     if names:
-        loaded = await asyncio.to_thread(policy.load, settings.policies)
+        loaded = await asyncio.to_thread(policy.load, settings.of_profile(profile).policies)
         if problems := unknown_rules(loaded, names):
             raise RequestError(f"--rules: {'; '.join(problems)}")
 
@@ -118,7 +131,7 @@ async def create_key(
 ) -> int:
     """Create a key called NAME and print its value once."""
     terms = _parse_terms(options)
-    async with _keyring(config_file, options["rules"]) as (ring, store):
+    async with _keyring(config_file, options["rules"], options["profile"]) as (ring, store):
         key, value = await ring.create(name, environment=environment, expires=expires, **terms)
         await note(store, "key_created", key.id, describe_new(key))
     return _show_new(key, value, store, as_json=as_json)
@@ -140,6 +153,27 @@ async def list_keys(as_json: bool, config_file: Path | None) -> int:
     return 0
 
 
+@keys.command("show", short_help="Show the terms in force for a key.")
+@click.argument("key_id", metavar="ID", callback=_without_secret)
+@JSON
+@CONFIG
+@async_command
+async def show_key(key_id: str, as_json: bool, config_file: Path | None) -> int:
+    """Show the terms in force for the key with this ID, each with where it comes from; never its value."""
+    async with open_store(config_file) as (store, settings):
+        row = await store.keys.get(key_id)
+    if row is None:
+        raise NoSuchKey(f"There is no key with the id {key_id}.")
+    key, terms = row[0], terms_of(settings, row[0])
+    state = str(key.state(datetime.now(UTC)))
+    if as_json:
+        refused = is_refused(settings, key)
+        emit({**key.as_dict(), "state": state, "refused": refused, "terms": [asdict(term) for term in terms]})
+        return 0
+    output.show_key(key, state, terms)
+    return 0
+
+
 @keys.command("change", short_help="Change the terms of a key.")
 @click.argument("key_id", metavar="ID", callback=_without_secret)
 @click.option("--expires", help="Ends this long from now, such as 90d; none: never.")
@@ -151,7 +185,7 @@ async def change_key(key_id: str, expires: str | None, config_file: Path | None,
     terms = cast("KeyChanges", _parse_terms(options))
     if expires is not None:
         terms["expires_at"] = _read("expires", expires, _from_now)
-    async with _keyring(config_file, options["rules"]) as (ring, store):
+    async with _keyring(config_file, options["rules"], options["profile"]) as (ring, store):
         before, after = await ring.change(key_id, terms)
         if changes := describe_changes(before, after):
             await note(store, "key_changed", key_id, changes)

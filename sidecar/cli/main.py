@@ -11,6 +11,7 @@ from sidecar.cli.lazy_commands import LazyCommands
 COMMANDS = LazyCommands(
     {
         "admin": "admin:admin",
+        "audit": "audit:audit",
         "check": "check:check",
         "completion": "examples:completion_command",
         "doctor": "doctor:doctor",
@@ -25,6 +26,7 @@ COMMANDS = LazyCommands(
         "scan": "scan:scan",
         "serve": "serve:serve",
         "uninject": "kubernetes:uninject_command",
+        "users": "users:users",
         "webhook": "kubernetes:webhook_command",
     }
 )

@@ -19,6 +19,7 @@ from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.mcp_pins import pin_values, show_pins
 from sidecar.config import Settings
 from sidecar.config.mcp import ServerName
+from sidecar.config.signing import read_signer
 from sidecar.decision_log import DecisionLog
 from sidecar.errors import RequestError
 from sidecar.mcp.catalogue import Catalogue
@@ -110,7 +111,7 @@ def _cancel_on_sigterm() -> None:
 async def _scanner(settings: Settings, name: str) -> AsyncIterator[McpScanner]:
     """The scanner as a server has it: with its store, its log, its exceptions and its cache."""
     async with AsyncExitStack() as stack:
-        store = await Store.open(settings.store.url)
+        store = await Store.open(settings.store.url, signer=read_signer(settings.audit))
         stack.push_async_callback(store.close)
         decision_log, exceptions = DecisionLog(store, settings.store, settings.log), RuleExceptions(store)
         for part in (decision_log, exceptions):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sidecar.auth.api_keys import ApiKey
     from sidecar.config import Settings
     from sidecar.policy import Policy
+    from sidecar.policy.inheritance import Term
 
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -65,14 +66,26 @@ def _show_layers(verdict: Verdict) -> None:
 def show_keys(keys: Iterable[ApiKey], now: datetime) -> None:
     """All keys with their state; never a value."""
     table = Table(box=None, padding=(0, 1, 0, 0))
-    for column in ("id", "name", "state", "environment", "created", "expires", "last used"):
+    for column in ("id", "name", "state", "environment", "team", "created", "expires", "last used"):
         table.add_column(column, no_wrap=column != "name", overflow="fold")
     for key in keys:
         state = str(key.state(now))
         colour = {"valid": "green", "revoked": "red"}.get(state, "yellow")
         dates = (_day(key.created_at), _end(key.expires_at, now), _day(key.last_used_at))
-        table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, *dates)
+        table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, key.team or "-", *dates)
     out.print(table)
+
+
+def show_key(key: ApiKey, state: str, terms: Iterable[Term]) -> None:
+    """One key: the terms in force, each with its origin; none if its profile is not configured."""
+    out.print(f"{key.id}  {key.name} ({key.environment}), {state}, profile {key.profile or 'none'}", markup=False)
+    table = Table("term", "value", "from", box=None, padding=(0, 2, 0, 0))
+    for term in terms:
+        table.add_row(escape(term.name), escape(term.value), escape(term.origin))
+    if table.row_count:
+        out.print(table)
+    else:
+        out.print("its profile is not configured: its requests are refused")
 
 
 def _day(moment: datetime | None) -> str:

@@ -23,6 +23,7 @@ from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, Duration, async_command, emit, load_settings
 from sidecar.cli.terminal import for_each, plain
 from sidecar.config import JudgeLayer, Settings
+from sidecar.config.signing import read_signer
 from sidecar.detectors.judge.layer import LlmJudgeLayer
 from sidecar.errors import ConfigError, LayerError
 from sidecar.evaluation import judge_report
@@ -108,7 +109,7 @@ async def _borderline(settings: Settings, since: datetime, limit: int) -> tuple[
     low, high = settings.layers.llm_judge.between
     decisions: dict[str, DecisionRow] = {}
     without = 0
-    store = await Store.open(settings.store.url)
+    store = await Store.open(settings.store.url, signer=read_signer(settings.audit))
     try:
         async with aclosing(_log(store, since)) as entries:
             async for decision in entries:

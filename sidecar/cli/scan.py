@@ -42,6 +42,7 @@ Format = Literal["text", "json", "sarif"]
     show_default=True,
     help="Exit code 1 from here, for files.",
 )
+@click.option("--profile", help="Scan as for requests with this profile (setting `profiles`).")
 @click.option("--agent-files", is_flag=True, help="Of folders only what coding agents read: AGENTS.md, skills, rules.")
 @JSON
 @CONFIG
@@ -50,6 +51,7 @@ async def scan(
     texts: tuple[str, ...],
     shape: Format | None,
     fail_on: Level,
+    profile: str | None,
     agent_files: bool,
     as_json: bool,
     config_file: Path | None,
@@ -68,6 +70,9 @@ async def scan(
     is_files = bool(shape or agent_files or len(texts) > 1 or (texts[0] != "-" and _exists(texts[0])))
     _refuse_unused(texts, shape, fail_on, as_json=as_json, is_files=is_files, **options)
     settings = load_settings(config_file)
+    if profile not in {None, *settings.profiles}:
+        raise click.UsageError(f"--profile: there is no profile {profile} (setting profiles).")
+    settings = settings.of_profile(profile)
     if is_files:
         files = find_files(map(Path, texts), agent_files=agent_files)
         return await _scan_files(files, settings, shape or ("json" if as_json else "text"), fail_on)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from sidecar.auth.api_keys import MAX_CACHE_SECONDS
+from sidecar.cli import identity_warnings
 from sidecar.config import Settings
 from sidecar.config.sources import unknown_variables
 from sidecar.policy.reductions import reductions
@@ -15,11 +16,20 @@ from sidecar.scan.exceptions import MAX_LIFETIME
 from sidecar.server.allowed_hosts import is_loopback
 from sidecar.types import LayerName
 
+SEEING_ANSWERS = ("litellm", "agentgateway", "lakera", "nemo", "fms_detectors", "portkey")
+"""The switches in `compat` of the contracts that show responses."""
+
 
 def warnings(settings: Settings, environ: Mapping[str, str] | None = None) -> list[str]:
     """One line for each; `environ`: by default that of this process."""
     variables = unknown_variables(os.environ if environ is None else environ, Settings)
-    return [*_exploitable(settings), *_without_effect(settings), *_too_long(settings), *variables]
+    return [
+        *_exploitable(settings),
+        *_without_effect(settings),
+        *_too_long(settings),
+        *identity_warnings.warnings(settings.admin),
+        *variables,
+    ]
 
 
 def _exploitable(settings: Settings) -> list[str]:
@@ -31,6 +41,8 @@ def _exploitable(settings: Settings) -> list[str]:
         messages.append(
             "auth.inline: optional while the sidecar holds the upstream's key: anyone who reaches the port can use it"
         )
+    if any(network.prefixlen == 0 for network in settings.gateway.addresses):
+        messages.append("gateway.addresses: every client is believed, so that any of them selects its profile")
     return messages
 
 
@@ -63,6 +75,8 @@ def _without_effect(settings: Settings) -> list[str]:
     today = datetime.now(UTC).date()
     ended = [number for number, terms in enumerate(settings.exceptions) if terms.until < today]
     messages += [f"exceptions.{number}: ended on {settings.exceptions[number].until}" for number in ended]
+    if settings.gateway.addresses and not settings.profiles:
+        messages.append("gateway.addresses: without profiles every name in the header is unknown")
     if settings.auth.cache > MAX_CACHE_SECONDS:
         messages.append(f"auth.cache: at most {MAX_CACHE_SECONDS:g}s are used, so that a revoked key ends in time")
     return messages
@@ -70,7 +84,7 @@ def _without_effect(settings: Settings) -> list[str]:
 
 def _inline_only(settings: Settings) -> list[str]:
     """What the inline proxy does with responses, where other entry points are switched on that see them, too."""
-    on = [name for name in ("litellm", "agentgateway", "lakera") if getattr(settings.compat, name)]
+    on = [name for name in SEEING_ANSWERS if getattr(settings.compat, name)]
     switches = ", ".join(f"compat.{name}" for name in on)
     messages = []
     if on and settings.actions.mode != "off":

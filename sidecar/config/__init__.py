@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from sidecar.config.admin import Admin, GroupTerms, Oidc, ProxyHeaders
 from sidecar.config.mcp import Mcp, McpServer
 from sidecar.config.outbound import Alerts, Sinks, Splunk, Syslog
+from sidecar.config.profiles import Gateway, Profile, with_profile
+from sidecar.config.scanning import (
+    ApplicationPolicy,
+    Failure,
+    InputFailure,
+    JudgeLayer,
+    Layers,
+    ModelOutputPolicy,
+    ModelOverrides,
+    RuleOverride,
+    RulesLayer,
+    Scan,
+    SemanticLayer,
+    SourcePolicy,
+    Sources,
+)
 from sidecar.config.sections import (
     ActionAllowance,
     Actions,
-    Admin,
     Answers,
+    Audit,
     Auth,
     Cache,
     Compat,
@@ -25,26 +42,7 @@ from sidecar.config.sections import (
     UpstreamHeaders,
     UpstreamTls,
 )
-from sidecar.config.settings import (
-    ApplicationPolicy,
-    Block,
-    Failure,
-    InputFailure,
-    JudgeLayer,
-    Layers,
-    ModelOutputPolicy,
-    ModelOverrides,
-    RuleOverride,
-    RulesLayer,
-    Scan,
-    SemanticLayer,
-    Settings,
-    SourcePolicy,
-    Sources,
-    check,
-    load,
-    validated,
-)
+from sidecar.config.settings import Block, Settings, check, load, validated
 from sidecar.config.upstream import Upstream
 
 __all__ = [
@@ -54,6 +52,7 @@ __all__ = [
     "Alerts",
     "Answers",
     "ApplicationPolicy",
+    "Audit",
     "Auth",
     "Block",
     "Cache",
@@ -61,6 +60,8 @@ __all__ = [
     "Drain",
     "ExceptionTerms",
     "Failure",
+    "Gateway",
+    "GroupTerms",
     "Inline",
     "InputFailure",
     "JudgeLayer",
@@ -72,6 +73,9 @@ __all__ = [
     "McpServer",
     "ModelOutputPolicy",
     "ModelOverrides",
+    "Oidc",
+    "Profile",
+    "ProxyHeaders",
     "RuleOverride",
     "RulesLayer",
     "Scan",
@@ -92,4 +96,5 @@ __all__ = [
     "check",
     "load",
     "validated",
+    "with_profile",
 ]

@@ -54,24 +54,6 @@ class Listen(Section):
         return value
 
 
-class Admin(Section):
-    """Where the dashboard, metrics and readiness listen, and how long a login lasts."""
-
-    host: str = "127.0.0.1"
-    port: Port = 8081
-    url: str | None = None
-    idle: Duration = Field(default=3600.0, ge=60)
-    session: Duration = Field(default=43_200.0, ge=60)
-    quit: bool = False
-
-    @model_validator(mode="after")
-    def _address(self) -> Admin:
-        parts = urlsplit(self.url or "http://localhost")
-        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
-            raise ValueError(f"url {self.url!r}: write it like https://sidecar.example, without a path")
-        return self
-
-
 class Answers(Section):
     """How responses are scanned where `responses` says so, and what `pii: redact` does with them."""
 
@@ -242,6 +224,19 @@ class Auth(Section):
     pepper_file: Path | None = None
 
 
+class Audit(Section):
+    """What is signed: checkpoints over the scan log and the audit trail, and receipts. Off without a key."""
+
+    key_file: Path | None = None
+    receipts: bool = False
+
+    @model_validator(mode="after")
+    def _receipts_need_a_key(self) -> Audit:
+        if self.receipts and self.key_file is None:
+            raise ValueError("receipts: need a key_file to sign with")
+        return self
+
+
 class Log(Section):
     """What is logged and stored."""
 
@@ -264,6 +259,10 @@ class Compat(Section):
     lakera: bool = False
     litellm: bool = False
     agentgateway: bool = False
+    nemo: bool = False
+    fms_detectors: bool = False
+    portkey: bool = False
+    plano: bool = False
     envoy: bool = False
 
 

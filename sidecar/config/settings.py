@@ -1,7 +1,7 @@
 """Settings: `config.yaml`, overridden by `SIDECAR__SECTION__KEY`, secrets by `SIDECAR__..._FILE`.
 
 Everything is validated before anything starts, and all problems are reported together. Unknown settings are errors, in
-the file and in the environment. The sections about scanning are here, the others in `sidecar.config.sections`.
+the file and in the environment. The sections are in the modules beside this one.
 """
 
 from __future__ import annotations
@@ -13,37 +13,35 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
+from sidecar.config.admin import Admin
 from sidecar.config.mcp import Mcp
 from sidecar.config.outbound import Alerts, Sinks
+from sidecar.config.profiles import Gateway, Profile, ProfileName, with_profile
+from sidecar.config.scanning import Failure, Layers, ModelOverrides, RuleOverride, Scan
 from sidecar.config.sections import (
     Actions,
-    Admin,
     Answers,
+    Audit,
     Auth,
     Cache,
     Compat,
     Drain,
-    Duration,
     ExceptionTerms,
     Inline,
     Limits,
     Listen,
     Log,
     Off,
-    RateSetting,
-    Score,
     Section,
     Shadow,
     Store,
     Telemetry,
-    UpstreamHeaders,
 )
 from sidecar.config.sources import override, read_file
 from sidecar.config.upstream import Upstream
 from sidecar.errors import ConfigError
-from sidecar.types import LayerName, Source
+from sidecar.types import LayerName
 from sidecar.util import validation
-from sidecar.util.units import Rate
 
 __all__ = [
     "Actions",
@@ -53,13 +51,11 @@ __all__ = [
     "Block",
     "Cache",
     "Compat",
-    "JudgeLayer",
     "Limits",
     "Listen",
     "Log",
     "Mcp",
     "Section",
-    "SemanticLayer",
     "Settings",
     "Shadow",
     "Store",
@@ -67,178 +63,11 @@ __all__ = [
     "Upstream",
     "load",
 ]
-FailurePolicy = Literal["block", "allow"]
-LayerFailurePolicy = Literal["block", "skip"]
-
 RENAMED = {
     "inline.scan_roles": "scan.sources.application and scan.sources.model (layers, threshold)",
     "scan.thresholds": "scan.sources (layers and threshold of user, untrusted, application, model)",
 }
 """Removed settings, and their replacements."""
-
-
-class ModelOverrides(Section):
-    """Settings for one model or a pattern. `layers`: restricts the layers that scan a source to these."""
-
-    upstream: Upstream | None = None
-    threshold: Score | None = None
-    layers: tuple[LayerName, ...] | None = None
-
-    def merged_with(self, default: Upstream) -> Upstream:
-        """The upstream of the model: unset fields are those of `default`, unless they belong to another host."""
-        if self.upstream is None:
-            return default
-        overrides = {name: getattr(self.upstream, name) for name in self.upstream.model_fields_set}
-        inherited = set(Upstream.model_fields)
-        if "url" in overrides and overrides["url"] != default.url:
-            inherited -= {"api_key_file", "tls"}
-            overrides.setdefault("headers", UpstreamHeaders(remove=default.headers.remove))
-        return Upstream.model_construct(**{name: getattr(default, name) for name in inherited} | overrides)
-
-
-class SourcePolicy(Section):
-    """How the texts of one source are scanned: by which layers, and from which score they block.
-
-    Without a threshold that of `scan` applies.
-    """
-
-    layers: tuple[LayerName, ...] = tuple(LayerName)
-    threshold: Score | None = None
-
-
-class ApplicationPolicy(SourcePolicy):
-    """The same for texts of the application: with a threshold that is rarely reached by mistake."""
-
-    layers: tuple[LayerName, ...] = (LayerName.RULES, LayerName.SEMANTIC)
-    threshold: Score | None = 0.9
-
-
-class ModelOutputPolicy(SourcePolicy):
-    """The same for texts of the model: by the rules alone, with a high threshold."""
-
-    layers: tuple[LayerName, ...] = (LayerName.RULES,)
-    threshold: Score | None = 0.9
-
-
-class Sources(Section):
-    """How each source (`sidecar.types.Source`) is scanned. A key's own threshold takes precedence."""
-
-    user: SourcePolicy = SourcePolicy()
-    untrusted: SourcePolicy = SourcePolicy()
-    application: ApplicationPolicy = ApplicationPolicy()
-    model: ModelOutputPolicy = ModelOutputPolicy()
-
-    @property
-    def by_source(self) -> dict[Source, SourcePolicy]:
-        """The policies by source."""
-        return {source: getattr(self, source) for source in Source}
-
-
-class Scan(Section):
-    """The threshold of the verdict, and the bounds of one scan."""
-
-    threshold: Score = 0.6
-    sources: Sources = Sources()
-    deadline: Duration = 4.0
-    deadline_per_mb: Duration = 40.0
-    concurrency: int = Field(default=64, ge=1)
-    queue: int = Field(default=256, ge=0)
-
-
-class RulesLayer(Section):
-    """Deterministic patterns."""
-
-    enabled: bool = True
-
-
-class SemanticLayer(Section):
-    """The embedding model: nearest known attacks and a trained head."""
-
-    enabled: bool = True
-    engine: Literal["onnx", "sentence-transformers"] = "onnx"
-    model: Path | None = None
-    threads: int = Field(default=1, ge=1, le=64)
-    budget: int = Field(default=384, ge=1)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _removed_settings(cls, values: Any) -> Any:
-        removed = {
-            "windows": "is gone: text may be as long as a body. layers.semantic.budget bounds what is read closely",
-            "batch_tokens": "is gone: windows are no longer read in batches",
-        }
-        if isinstance(values, dict) and (old := [name for name in removed if name in values]):
-            raise ValueError("; ".join(f"{name} {removed[name]}" for name in old))
-        return values
-
-
-class JudgeLayer(Section):
-    """A language model that scores prompts in the uncertain band; off without a URL."""
-
-    url: str | None = None
-    model: str = ""
-    api_key_file: Path | None = None
-    between: tuple[Score, Score] = (0.55, 0.85)
-    mode: Literal["decide", "advise"] = "decide"
-    timeout: Duration = 3.0
-    attempts: int = Field(default=2, ge=1, le=5)
-    concurrency: int = Field(default=4, ge=1)
-    queue: int = Field(default=16, ge=0)
-    calls: RateSetting = Rate(120, 60.0)
-    tokens: RateSetting = Rate(200_000, 60.0)
-    cache: int = Field(default=10_000, ge=0)
-    excerpt: int = Field(default=6_000, ge=500, le=200_000)
-    control: bool = True
-    breaker_failures: int = Field(default=5, ge=1)
-    breaker_pause: Duration = 30.0
-
-    @model_validator(mode="after")
-    def _complete(self) -> JudgeLayer:
-        if self.between[0] > self.between[1]:
-            raise ValueError("between: the lower bound is above the upper one")
-        if self.url and not self.model:
-            raise ValueError("model: a judge needs the name of its model")
-        return self
-
-
-class RuleOverride(Section):
-    """What an operator changes about one rule."""
-
-    status: Annotated[Literal["off", "hint", "block"], Off] | None = None
-    score: Score | None = None
-
-
-class Layers(Section):
-    """The three detection layers."""
-
-    rules: RulesLayer = RulesLayer()
-    semantic: SemanticLayer = SemanticLayer()
-    llm_judge: JudgeLayer = JudgeLayer()
-
-
-class InputFailure(Section):
-    """What happens when part of a body cannot be scanned, by cause."""
-
-    oversize: FailurePolicy = "block"
-    malformed: FailurePolicy = "block"
-    encoding: FailurePolicy = "block"
-    media: FailurePolicy = "allow"
-    token_ids: FailurePolicy = "block"
-    budget: FailurePolicy = "block"
-    reference: FailurePolicy = "allow"
-
-
-class Failure(Section):
-    """Fail open or fail closed, by situation."""
-
-    rules: LayerFailurePolicy = "block"
-    semantic: LayerFailurePolicy = "block"
-    llm_judge: LayerFailurePolicy = "skip"
-    all: FailurePolicy = "block"
-    answer: FailurePolicy = "block"
-    overload: FailurePolicy = "block"
-    input: InputFailure = InputFailure()
-    unknown_route: FailurePolicy = "block"
 
 
 class Block(Section):
@@ -276,12 +105,15 @@ class Settings(Section):
     policies: tuple[Path, ...] = ()
     rules: dict[str, RuleOverride] = Field(default={})
     exceptions: tuple[ExceptionTerms, ...] = ()
+    profiles: dict[ProfileName, Profile] = Field(default={})
+    gateway: Gateway = Gateway()
     shadow: Shadow = Shadow()
     store: Store = Store()
     limits: Limits = Limits()
     cache: Cache = Cache()
     auth: Auth = Auth()
     log: Log = Log()
+    audit: Audit = Audit()
     compat: Compat = Compat()
     mcp: Mcp = Mcp()
     telemetry: Telemetry = Telemetry()
@@ -338,6 +170,22 @@ class Settings(Section):
         if self.listen.grpc_port is not None and not self.compat.envoy:
             raise ValueError("listen.grpc_port needs compat.envoy: it serves Envoy alone")
         return self
+
+    @model_validator(mode="after")
+    def _profiles_are_usable(self) -> Settings:
+        """Each with these settings is valid itself, and uses nothing that is off."""
+        for name, profile in self.profiles.items():
+            if off := [layer for layer in profile.layers or () if not self.is_enabled(layer)]:
+                raise ValueError(f"profiles.{name}.layers: {off[0]} is off for all (layers.{off[0]})")
+            try:
+                with_profile(self, profile)
+            except ValidationError as error:
+                raise ValueError(f"profiles.{name}: {validation.describe(error.errors()[0])}") from None
+        return self
+
+    def of_profile(self, name: str | None) -> Settings:
+        """The settings of requests with a profile; without one these."""
+        return with_profile(self, self.profiles[name]) if name in self.profiles else self
 
     @property
     def scans_for_pii(self) -> bool:

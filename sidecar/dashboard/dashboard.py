@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import KeyRing
-from sidecar.config import Settings
+from sidecar.config import Admin, Settings
+from sidecar.dashboard.attempts import Attempts
 from sidecar.dashboard.catalogues import Catalogues
 from sidecar.dashboard.decisions import Decisions
 from sidecar.dashboard.exceptions import Exceptions
@@ -28,11 +30,15 @@ from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
 from sidecar.dashboard.trends import TrendsPage
 from sidecar.dashboard.users import Users
+from sidecar.errors import ConfigError
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import Store
+
+if TYPE_CHECKING:
+    from sidecar.dashboard.single_sign_on import SingleSignOn
 
 _TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 
@@ -59,10 +65,12 @@ class Dashboard:
     def __init__(self, dependencies: Dependencies) -> None:
         settings = dependencies.settings
         self._guard = Guard(dependencies.store, Pages(), settings.admin, settings.listen.trusted_proxies)
+        attempts = Attempts(dependencies.limiter)
+        sso = _single_sign_on(self._guard, attempts, settings.admin)
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
             *TrendsPage().routes(),
-            *KeysPage(dependencies.keyring, dependencies.policy).routes(),
+            *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
             *SavedViews().routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
@@ -71,7 +79,8 @@ class Dashboard:
             *Exceptions(dependencies.exceptions, dependencies.policy, dependencies.status).routes(),
             *ShadowPage(dependencies.status).routes(),
             *Catalogues().routes(),
-            *Login(self._guard, dependencies.limiter, Passwords()).routes(),
+            *Login(self._guard, attempts, Passwords(), sso).routes(),
+            *(sso.routes() if sso else ()),
             *Users().routes(),
             *Trail().routes(),
         ]
@@ -83,6 +92,17 @@ class Dashboard:
     def routes(self) -> list[web.RouteDef]:
         """All pages, the style sheet and the script."""
         return [*(self._guard.wrap(route) for route in self._routes), *_static()]
+
+
+def _single_sign_on(guard: Guard, attempts: Attempts, settings: Admin) -> SingleSignOn | None:
+    """Login with an OpenID provider, if there is one. Raises `ConfigError`."""
+    if settings.oidc.issuer is None:
+        return None
+    try:
+        from sidecar.dashboard.single_sign_on import SingleSignOn  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ConfigError("admin.oidc.issuer", ["needs the extra: pip install 'prompt-sidecar[oidc]'"]) from None
+    return SingleSignOn(guard, attempts, settings)
 
 
 def _static() -> Iterator[web.RouteDef]:

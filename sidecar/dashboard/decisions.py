@@ -37,7 +37,7 @@ SORTS: Mapping[Sort, str] = {
     "length": "longest first",
 }
 FIELDS = (
-    *("q", "range", "since", "until", "key", "client", "model", "label", "action", "layer", "ran", "rule"),
+    *("q", "range", "since", "until", "team", "key", "client", "model", "label", "action", "layer", "ran", "rule"),
     *(*CHOICES, "sort"),
 )
 LIVE_SECONDS = 3
@@ -102,20 +102,21 @@ class Decisions:
     async def show(self, visit: Visit) -> web.Response:
         """The decisions that match, page by page; `live=1` refreshes every few seconds. An id leads to its page."""
         form = visit.query
-        if (words := form.text("q")) and await visit.store.decisions.get(words):
+        if (words := form.text("q")) and await visit.decision(words):
             return to(f"/decisions/{quote(words, safe='')}")
-        criteria, sort = read_filter(form), read_sort(form)
+        criteria, sort = visit.within(read_filter(form)), read_sort(form)
         before, offset = form.text("before"), form.whole("offset", 0, WINDOW) or 0
         if before:
             criteria = await _after(visit, criteria, before)
         page = await visit.store.decisions.page(criteria, sort, limit=PAGE + 1, offset=offset)
         live = bool(form.text("live")) and not (before or offset)
-        keys = await visit.store.keys.list()
+        keys = await visit.keys()
         answer = visit.page(
             "decisions.html",
             entries=page.rows[:PAGE],
             names={key.id: key.name for key in keys},
             keys=keys,
+            teams=await visit.team_choices(),
             views=await visit.store.views.list(visit.name),
             ranges=RANGES,
             form=form,
@@ -137,7 +138,7 @@ class Decisions:
     async def export(self, visit: Visit) -> web.StreamResponse:
         """All decisions that match, streamed as a file."""
         form: ExportFormat = "jsonl" if visit.query.choice("form", ("csv", "jsonl")) == "jsonl" else "csv"
-        pieces = export(visit.store.decisions, form, read_filter(visit.query))
+        pieces = export(visit.store.decisions, form, visit.within(read_filter(visit.query)))
         first = await anext(pieces, b"")  # an unavailable store gives an error page, not half a file
         await visit.note("log_exported", form, _for_audit(visit.query))
         answer = web.StreamResponse(headers={"Content-Type": CONTENT_TYPES[form]})
@@ -155,7 +156,7 @@ class Decisions:
 
     async def show_one(self, visit: Visit) -> web.Response:
         """One decision: findings, positions, timings, and the text where it is stored."""
-        entry = await visit.store.decisions.get(visit.request.match_info["id"])
+        entry = await visit.decision(visit.request.match_info["id"])
         if entry is None:
             raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
         row = await visit.store.keys.get(entry.key_id) if entry.key_id else None
@@ -203,7 +204,7 @@ def _next_page(form: Form, page: DecisionPage, sort: Sort, offset: int) -> str |
 
 
 async def _after(visit: Visit, criteria: Filter, before: str) -> Filter:
-    last = await visit.store.decisions.get(before)
+    last = await visit.decision(before)
     if last is None:
         raise refused(404, "The page to go on from is gone; begin at the newest.")
     return Filter(**{name: getattr(criteria, name) for name in Filter.__slots__ if name != "before"}, before=last)

@@ -20,7 +20,7 @@ from sidecar.policy import Policy
 from sidecar.policy.reductions import holds_for_every_text
 from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
-from sidecar.storage import DecisionRow, Role, RuleException
+from sidecar.storage import DecisionRow, RuleException
 from sidecar.types import LayerName
 
 MAX_SUGGESTED = 5_000
@@ -42,17 +42,18 @@ class Exceptions:
         """The routes of this page."""
         return [
             Route("GET", "/exceptions", self.show),
-            Route("POST", "/decisions/{id}/exception", self.add, Role.ADMIN),
-            Route("POST", "/exceptions/{id}/revoke", self.revoke, Role.ADMIN),
+            Route("POST", "/decisions/{id}/exception", self.add),
+            Route("POST", "/exceptions/{id}/revoke", self.revoke),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
         """All exceptions, or those of one rule, newest first, page by page; then those of the settings."""
         now, rule = datetime.now(UTC), visit.query.text("rule")
-        paging = Paging(read_offset(visit.query), await visit.store.exceptions.count(rule), {"rule": rule})
-        exceptions = await visit.store.exceptions.query(PAGE, offset=paging.offset, rule=rule)
+        number = await visit.store.exceptions.count(rule, teams=visit.teams)
+        paging = Paging(read_offset(visit.query), number, {"rule": rule})
+        exceptions = await visit.store.exceptions.query(PAGE, offset=paging.offset, rule=rule, teams=visit.teams)
         rows = [(exception, state(exception, now)) for exception in exceptions]
-        names = {key.id: key.name for key in await visit.store.keys.list()}
+        names = {key.id: key.name for key in await visit.keys()}
         rule_ids = {rule.id for rule in self._policy().rules}
         done = visit.query.text("done")
         terms = self._status().settings.exceptions
@@ -67,11 +68,11 @@ class Exceptions:
 
     async def add(self, visit: Visit) -> web.Response:
         """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""
-        entry = await visit.store.decisions.get(visit.request.match_info["id"])
+        entry = await visit.decision(visit.request.match_info["id"])
         marks = exceptable(entry) if entry else []
         if entry is None or not marks:
             raise refused(400, "This decision has no findings that could be excepted.")
-        terms = _terms(visit.form, entry, visit.name)
+        terms = _terms(visit, entry)
         added = [
             await self._exceptions.add(rule, digest, **terms) for rule, digest in [*marks, *not_asked(entry, marks)]
         ]
@@ -85,7 +86,8 @@ class Exceptions:
     async def revoke(self, visit: Visit) -> web.Response:
         """Revoke an exception; its rule matches again from now on."""
         exception_id = visit.request.match_info["id"]
-        if not await self._exceptions.revoke(exception_id, visit.name):
+        is_visible = await visit.store.exceptions.get(exception_id, teams=visit.teams)
+        if not is_visible or not await self._exceptions.revoke(exception_id, visit.name):
             raise refused(404, "There is no such exception that could be revoked.")
         await visit.note("exception_revoked", exception_id)
         return to("/exceptions", "revoked")
@@ -172,20 +174,25 @@ def _escaped(char: str) -> str:
     return f"\\u{ord(char):04x}" if ord(char) <= 0xFFFF else f"\\U{ord(char):08x}"
 
 
-def _terms(form: Form, entry: DecisionRow, author: str) -> dict[str, Any]:
+def _terms(visit: Visit, entry: DecisionRow) -> dict[str, Any]:
     """The exception's terms in the form. Raises `RequestError`."""
-    checks = Checks()
+    checks, form = Checks(), visit.form
     lasts = checks.read(lambda: _lasts(form))
-    scope = checks.read(lambda: form.choice("scope", ("key", "all"))) or "key"
+    scope = checks.read(lambda: _scope(visit)) or "key"
     reason = checks.read(lambda: _reason(form))
     checks.done()
     return {
         "lasts": lasts,
         "reason": reason,
-        "author": author,
+        "author": visit.name,
         "key_id": entry.key_id if scope == "key" else None,
         "decision": entry.id,
     }
+
+
+def _scope(visit: Visit) -> str | None:
+    """For whom an exception is: every key only if the user sees all teams."""
+    return visit.form.choice("scope", ("key", "all") if visit.teams is None else ("key",))
 
 
 def _lasts(form: Form) -> timedelta:

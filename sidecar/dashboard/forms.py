@@ -145,6 +145,13 @@ async def read(request: web.Request, limit: int) -> Form:
         raise refused(400, "The form cannot be read.") from None
 
 
+def inside(form: Mapping[str, str]) -> str:
+    """The field `next` as a redirect target: a path on this site only."""
+    target = form.get("next", "")
+    is_safe = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii()
+    return target if is_safe and target.isprintable() else "/"
+
+
 def query(values: Mapping[str, str]) -> Form:
     """The query of a page as a form."""
     return Form({name: value for name, value in values.items() if len(value) <= 500})

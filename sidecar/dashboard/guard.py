@@ -1,19 +1,17 @@
 """Request checks for every page: host, headers, session, CSRF, role; and the error page.
 
-A page is a `Route` with the role it requires. Its handler gets a `Visit`: the user and the form. A request that changes
-something must prove by three independent signals that it comes from our own page: `Sec-Fetch-Site` and `Origin` where
-the browser sends them, and a CSRF token.
+A page is a `Route`, whose least role is in `permissions`. Its handler gets a `Visit`: the user and the form. A request
+that changes something must prove by three independent signals that it comes from our own page: `Sec-Fetch-Site` and
+`Origin` where the browser sends them, and a CSRF token.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from ipaddress import IPv4Network, IPv6Network
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 from aiohttp import web
@@ -21,15 +19,19 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.config import Admin
 from sidecar.dashboard.cookies import Cookies, csrf, digest, new_token
-from sidecar.dashboard.forms import Form, query, read, refused
+from sidecar.dashboard.forms import read, refused
 from sidecar.dashboard.pages import Pages
+from sidecar.dashboard.permissions import least_role
+from sidecar.dashboard.proxy_users import ProxyUsers
+from sidecar.dashboard.visit import Route, Visit, to
 from sidecar.errors import RequestError, StoreError
 from sidecar.server.allowed_hosts import host_of
 from sidecar.server.client_address import address_of
 from sidecar.server.middleware import error_location
-from sidecar.storage import Event, Role, Session, Store
+from sidecar.storage import Session, Store
 from sidecar.util import logs
 
+__all__ = ["Guard", "Route", "Visit", "add_security_headers", "to"]
 PROBES = frozenset({"/health", "/ready", "/startup", "/metrics", "/openapi.json"})
 LARGEST_FORM = 4 * 1024 * 1024
 LARGEST_ANONYMOUS_FORM = 16 * 1024
@@ -53,65 +55,6 @@ HEADERS = {
 _log = logs.get("dashboard")
 
 
-@dataclass(slots=True)
-class Visit:
-    """One request: its user, cookie, form and query.
-
-    `token` is the cookie's value after the response, `address` the client's, `base` the dashboard's public base URL.
-    """
-
-    request: web.Request
-    pages: Pages
-    store: Store
-    token: str
-    address: str
-    base: str = ""
-    session: Session | None = None
-    form: Form = field(default_factory=Form)
-
-    @property
-    def query(self) -> Form:
-        """The query of the URL."""
-        return query(self.request.query)
-
-    @property
-    def name(self) -> str:
-        """The user's name; empty if not logged in."""
-        return self.session.name if self.session else ""
-
-    def page(self, template: str, status: int = 200, **values: Any) -> web.Response:
-        """A rendered page for this visit."""
-        frame = {"visit": self, "csrf": csrf(self.token), "may_change": self.may(Role.ADMIN)}
-        text = self.pages.draw(template, {**frame, "path": self.request.path, **values})
-        return web.Response(status=status, text=text, content_type="text/html")
-
-    def may(self, role: Role) -> bool:
-        """Whether the user has the permissions of that role."""
-        return self.session is not None and self.session.role in {role, Role.ADMIN}
-
-    async def note(self, action: str, target: str = "", detail: str = "") -> None:
-        """Write an action to the audit trail."""
-        await self.store.audit.add(Event(datetime.now(UTC), self.name, self.address, action, target, detail))
-
-
-Page = Callable[[Visit], Awaitable[web.StreamResponse]]
-
-
-@dataclass(frozen=True, slots=True)
-class Route:
-    """A page: `needs` is the required role, None means public."""
-
-    method: str
-    path: str
-    page: Page
-    needs: Role | None = Role.VIEWER
-
-
-def to(path: str, done: str = "") -> web.Response:
-    """Redirect after a change. `done` names the message that the page shows."""
-    return web.Response(status=303, headers={"Location": f"{path}?done={done}" if done else path})
-
-
 class Guard:
     """Wraps pages with the request checks."""
 
@@ -124,20 +67,23 @@ class Guard:
         self._idle = timedelta(seconds=settings.idle)
         self._longest = timedelta(seconds=settings.session)
         self._hosts = allowed_hosts(settings)
+        self._proxy_users = ProxyUsers(settings)
+        self._viewer_texts = settings.viewer_texts
         self._url = (settings.url or "").rstrip("/")
         self.cookies = Cookies(secure=(settings.url or "").startswith("https:"))
 
     def wrap(self, route: Route) -> web.RouteDef:
-        """The route as aiohttp registers it."""
+        """The route as aiohttp registers it. Raises `KeyError` for one without a least role."""
+        least = least_role(route.method, route.path)
 
         async def handle(request: web.Request) -> web.StreamResponse:
             visit = await self._visit(request)
             if request.method == "POST":
                 await self._receive(visit)
-            if route.needs and not visit.session:
+            if least and not visit.session:
                 return _to_login(request)
-            if route.needs and not visit.may(route.needs):
-                raise refused(403, "Your role may look, but not do this.")
+            if least and not visit.may(least):
+                raise refused(403, f"This needs the role {least}.")
             answer = await route.page(visit)
             if visit.token != self.cookies.read(request):
                 self.cookies.give(answer, visit.token)
@@ -168,13 +114,19 @@ class Guard:
         visit = self._stranger(request)
         if token:
             visit.token = token
+        if (session := self._proxy_users.session(request, visit.token)) is not None:
+            visit.session = session
+        elif token:
             # An automatic refresh is not user activity.
             visit.session = await self.session(token, touch="live" not in request.query)
         return visit
 
     def _stranger(self, request: web.Request) -> Visit:
         address = address_of(request, self._proxies)
-        return Visit(request, self._pages, self._store, new_token(), address, self._url or f"http://{request.host}")
+        base = self._url or f"http://{request.host}"
+        visit = Visit(request, self._pages, self._store, new_token(), address, base)
+        visit.viewer_texts = self._viewer_texts
+        return visit
 
     async def session(self, token: str, *, touch: bool = True) -> Session | None:
         """The session of a token, while it is valid. `touch`: record its use, which keeps it alive."""
@@ -185,7 +137,16 @@ class Guard:
             await self._store.sessions.touch(session.digest, now)
         return session
 
-    async def forget_old_sessions(self) -> None:
+    async def open_session(self, visit: Visit, name: str) -> None:
+        """Log in as that account: with a new token, and without the browser's previous session."""
+        if visit.session:
+            await self._store.sessions.close(visit.session.digest)
+        visit.token, now = new_token(), datetime.now(UTC)
+        await self._store.sessions.open(digest(visit.token), name, visit.address, now)
+        visit.session = await self.session(visit.token)
+        await self._forget_old_sessions()
+
+    async def _forget_old_sessions(self) -> None:
         """Delete expired sessions."""
         now = datetime.now(UTC)
         await self._store.sessions.purge(used_before=now - self._idle, created_before=now - self._longest)
@@ -207,7 +168,7 @@ class Guard:
         page_error = _for_people(error)
         visit = self._stranger(request)
         if page_error.status != FOREIGN_HOST:
-            with suppress(StoreError):
+            with suppress(StoreError, RequestError):
                 visit = await self._visit(request)
         answer = visit.page("error.html", page_error.status, error=page_error, back=_referring_page(request))
         if page_error.retry_after is not None:

@@ -12,10 +12,10 @@ LIFE = timedelta(hours=24)
 PATH = "/invitation/"
 
 
-async def invite(store: Store, name: str | None, role: Role, by: str) -> str:
+async def invite(store: Store, name: str | None, role: Role, by: str, teams: tuple[str, ...] | None = None) -> str:
     """The path of a new link; it cannot be shown again. Earlier links for the same name become invalid."""
     token, now = new_token(), datetime.now(UTC)
-    await store.admins.invite(Invitation(digest(token), name, role, by, now + LIFE), now)
+    await store.admins.invite(Invitation(digest(token), name, role, by, now + LIFE, teams), now)
     return PATH + token
 
 

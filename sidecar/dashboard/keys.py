@@ -23,10 +23,12 @@ from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.dashboard.paging import Paging, read_offset
 from sidecar.dashboard.refresh import refreshed
+from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
+from sidecar.policy.inheritance import is_refused, terms_of
 from sidecar.policy.switches import unknown_rules
-from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, Role
+from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, valid_team
 from sidecar.util.units import format_rate, parse_rule_changes
 
 LONGEST_LIFE = timedelta(days=3650)
@@ -35,19 +37,19 @@ LONGEST_LIFE = timedelta(days=3650)
 class KeysPage:
     """The page of API keys."""
 
-    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy]) -> None:
-        self._keyring, self._policy = keyring, policy
+    def __init__(self, keyring: KeyRing, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]) -> None:
+        self._keyring, self._policy, self._status = keyring, policy, status
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
         return [
             Route("GET", "/keys", self.show),
-            Route("POST", "/keys", self.create, Role.ADMIN),
+            Route("POST", "/keys", self.create),
             Route("GET", "/keys/{id}", self.show_one),
-            Route("POST", "/keys/{id}", self.change, Role.ADMIN),
-            Route("POST", "/keys/{id}/rotate", self.rotate, Role.ADMIN),
-            Route("POST", "/keys/{id}/revoke", self.revoke, Role.ADMIN),
-            Route("POST", "/keys/{id}/delete", self.delete, Role.ADMIN),
+            Route("POST", "/keys/{id}", self.change),
+            Route("POST", "/keys/{id}/rotate", self.rotate),
+            Route("POST", "/keys/{id}/revoke", self.revoke),
+            Route("POST", "/keys/{id}/delete", self.delete),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -57,18 +59,21 @@ class KeysPage:
     async def _page(
         self, visit: Visit, error: RequestError | None = None, new: tuple[ApiKey, str] | None = None
     ) -> web.Response:
-        now, words = datetime.now(UTC), visit.query.text("text").lower()
-        matching = [key for key in reversed(await self._keyring.list()) if words in f"{key.name} {key.id}".lower()]
-        paging = Paging(read_offset(visit.query), len(matching), {"text": words})
+        now, words, team = datetime.now(UTC), visit.query.text("text").lower(), visit.query.text("team")
+        matching = [key for key in reversed(await visit.keys()) if words in f"{key.name} {key.id}".lower()]
+        paging = Paging(read_offset(visit.query), len(matching), {"text": words, "team": team})
         values = {
             "keys": [(key, str(key.state(now))) for key in matching[paging.offset : paging.end]],
             "paging": paging,
             "text": words,
+            "teams": await visit.team_choices(),
+            "team": team,
             "new": new,
             "error": error,
             "form": visit.form,
             "environments": ENVIRONMENTS,
             "modes": get_args(Mode),
+            "profiles": self._profiles(),
             "done": visit.query.text("done"),
             "terms": own_words,
         }
@@ -82,7 +87,7 @@ class KeysPage:
             environment = checks.read(lambda: form.choice("environment", ENVIRONMENTS)) or ENVIRONMENTS[0]
             checks.read(lambda: check_identity(name, environment))
             expires = checks.read(lambda: _life(form.duration("expires"), "expires"))
-            terms = self._own_terms(form, checks)
+            terms = self._own_terms(visit, checks)
             checks.done()
             new = await self._keyring.create(name, environment=environment, expires=expires, **terms)
         except RequestError as error:
@@ -96,31 +101,30 @@ class KeysPage:
         return await self._key_page(visit, None)
 
     async def _key_page(self, visit: Visit, error: RequestError | None) -> web.Response:
-        row = await visit.store.keys.get(_id(visit))
-        if row is None:
-            raise refused(404, "There is no such key.")
-        key = row[0]
+        key = await _key(visit)
         values = {
+            "teams": await visit.team_choices(),
             "key": key,
             "state": str(key.state(datetime.now(UTC))),
             "form": visit.form if error else Form(_filled(key)),
             "error": error,
             "modes": get_args(Mode),
+            "profiles": self._profiles(key),
+            "terms": terms_of(self._status().settings, key),
+            "is_refused": is_refused(self._status().settings, key),
             "done": visit.query.text("done"),
         }
         return visit.page("key.html", error.status if error else 200, **values)
 
     async def change(self, visit: Visit) -> web.Response:
         """Replace all terms by those in the form."""
-        row = await visit.store.keys.get(_id(visit))
-        if row is None:
-            raise refused(404, "There is no such key.")
+        key = await _key(visit)
         try:
-            checks, key = Checks(), row[0]
+            checks = Checks()
             ends = checks.read(lambda: _end(visit.form, key))
-            terms: KeyChanges = {**self._own_terms(visit.form, checks), "expires_at": ends}
+            terms: KeyChanges = {**self._own_terms(visit, checks, key), "expires_at": ends}
             checks.done()
-            before, after = await self._keyring.change(_id(visit), terms)
+            before, after = await self._keyring.change(key.id, terms)
         except RequestError as error:
             return await self._key_page(visit, error)
         if changes := describe_changes(before, after):
@@ -129,7 +133,7 @@ class KeysPage:
 
     async def rotate(self, visit: Visit) -> web.Response:
         """Create a successor, shown once; the old key stays valid for the grace period."""
-        key_id = _id(visit)
+        key_id = (await _key(visit)).id
         try:
             grace = _life(visit.form.duration("grace"), "grace") or timedelta(hours=24)
             new = await self._keyring.rotate(key_id, grace)
@@ -140,26 +144,35 @@ class KeysPage:
 
     async def revoke(self, visit: Visit) -> web.Response:
         """Revoke a key; its record stays."""
-        await self._keyring.revoke(_id(visit))
-        await visit.note("key_revoked", _id(visit))
+        key = await _key(visit)
+        await self._keyring.revoke(key.id)
+        await visit.note("key_revoked", key.id)
         return to("/keys", "revoked")
 
     async def delete(self, visit: Visit) -> web.Response:
         """Revoke a key and delete its record."""
-        row = await visit.store.keys.get(_id(visit))
-        await self._keyring.delete(_id(visit))
-        await visit.note("key_deleted", _id(visit), f"{row[0].name} ({row[0].environment})" if row else "")
+        key = await _key(visit)
+        await self._keyring.delete(key.id)
+        await visit.note("key_deleted", key.id, f"{key.name} ({key.environment})")
         return to("/keys", "deleted")
 
-    def _own_terms(self, form: Form, checks: Checks) -> KeyOverrides:
-        """The key's own limits and policy in a form; what is wrong is noted in `checks`."""
+    def _own_terms(self, visit: Visit, checks: Checks, key: ApiKey | None = None) -> KeyOverrides:
+        """The limits, policy and team in a form of `key`, or of a new one; what is wrong is noted in `checks`."""
+        form = visit.form
         return {
+            "team": checks.read(lambda: _team(visit)),
             "rate": checks.read(lambda: form.rate("rate")),
             "burst": checks.read(lambda: form.whole("burst", 1, 1_000_000)),
             "threshold": checks.read(lambda: form.number("threshold", 0, 1)),
             "mode": checks.read(lambda: _mode(form.choice("mode", get_args(Mode)))),
             "rules": checks.read(lambda: self._rules(form.text("rules", MAX_RULE_CHANGES))),
+            "profile": checks.read(lambda: form.choice("profile", self._profiles(key))),
         }
+
+    def _profiles(self, key: ApiKey | None = None) -> tuple[str, ...]:
+        """The profiles to choose from: those configured, and the one that the key has."""
+        own = (key.profile,) if key and key.profile else ()
+        return tuple(dict.fromkeys((*self._status().settings.profiles, *own)))
 
     def _rules(self, text: str) -> str | None:
         """The changes of rules, if all these rules exist; how they are written is checked by the key ring."""
@@ -170,8 +183,25 @@ class KeysPage:
         return text or None
 
 
-def _id(visit: Visit) -> str:
-    return visit.request.match_info["id"]
+async def _key(visit: Visit) -> ApiKey:
+    """The key of the address, if the user may see it. Raises `RequestError`."""
+    key = await visit.key(visit.request.match_info["id"])
+    if key is None:
+        raise refused(404, "There is no such key.")
+    return key
+
+
+def _team(visit: Visit) -> str | None:
+    """The team in a form; of a limited user one of their own, by default the only one."""
+    team = visit.form.text("team").lower()
+    if visit.teams is None:
+        if team and not valid_team(team):
+            raise refused(400, "A team has 1 to 64 lower-case letters, digits or any of . _ -", param="team")
+        return team or None
+    team = team or (visit.teams[0] if len(visit.teams) == 1 else "")
+    if team not in visit.teams:
+        raise refused(400, f"Choose one of your teams: {', '.join(visit.teams) or 'you have none'}.", param="team")
+    return team
 
 
 def _filled(key: ApiKey) -> dict[str, str]:
@@ -183,6 +213,8 @@ def _filled(key: ApiKey) -> dict[str, str]:
         "threshold": "" if key.threshold is None else f"{key.threshold:g}",
         "mode": key.mode or "",
         "rules": key.rules or "",
+        "team": key.team or "",
+        "profile": key.profile or "",
     }
 
 
@@ -221,5 +253,6 @@ def own_words(key: ApiKey) -> list[str]:
     """The key's own terms as text; empty where the general ones apply."""
     terms = [format_rate(key.rate)] if key.rate else []
     terms += [f"{key.burst} at once"] if key.burst else []
+    terms += [f"profile {key.profile}"] if key.profile else []
     terms += [f"blocks from {key.threshold:g}"] if key.threshold is not None else []
     return terms + ([f"rules: {key.rules}"] if key.rules else [])

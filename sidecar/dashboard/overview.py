@@ -12,7 +12,7 @@ from aiohttp import web
 
 from sidecar.dashboard.charts import over_time, share
 from sidecar.dashboard.guard import Route, Visit
-from sidecar.dashboard.periods import RANGES, read_period
+from sidecar.dashboard.periods import RANGES, read_choice, read_period
 from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
@@ -36,9 +36,8 @@ class Overview:
         """All figures of the chosen time range, of one key or of all; `live=1` loads the page again and again."""
         form, figures = visit.query, visit.store.analytics
         period = read_period(form, datetime.now(UTC))
-        keys = await visit.store.keys.list()
-        key = form.text("key")
-        criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
+        keys, chosen = await visit.keys(), read_choice(form)
+        criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
         labels = await figures.by_label(criteria)
         service = self._status()
@@ -49,7 +48,8 @@ class Overview:
             period=period,
             ranges=RANGES,
             keys=keys,
-            key=key,
+            teams=await visit.team_choices(),
+            chosen=chosen,
             page="/",
             totals=await figures.totals(criteria),
             others=await figures.other_requests(criteria),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -35,7 +35,6 @@ _MENU = [
     ("/audit", "Audit"),
     ("/reference", "Reference"),
 ]
-_FOR_ADMINS = {"/users", "/audit"}
 
 
 def is_hidden(char: str) -> bool:
@@ -95,9 +94,9 @@ def static_files() -> Mapping[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((HERE / "static").iterdir())}
 
 
-def pages_of(may_change: bool) -> list[tuple[str, str]]:
-    """The menu entries for admins or for viewers."""
-    return [page for page in _MENU if may_change or page[0] not in _FOR_ADMINS]
+def pages_of(can: Callable[[str, str], bool]) -> list[tuple[str, str]]:
+    """The menu entries of those pages that the user can open."""
+    return [page for page in _MENU if can("GET", page[0])]
 
 
 class Pages:

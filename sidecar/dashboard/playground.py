@@ -85,7 +85,7 @@ class Playground:
         )
         try:
             kind = Form(kind=entered.kind).choice("kind", KINDS) or "prompt"
-            first, second = await read_sides(visit.form, visit.store)
+            first, second = await read_sides(visit.form, visit.key)
             requests, body = await self._requests(kind, entered)
             rows = [(text, await self._scan(request, first)) for text, request in requests]
             second_verdicts = [await self._scan(request, second) for _, request in requests] if second else []
@@ -130,7 +130,7 @@ class Playground:
             entered=entered,
             kinds=KINDS,
             examples=EXAMPLES,
-            keys=await visit.store.keys.list(),
+            keys=await visit.keys(),
             key=key,
             mode=(key and key.mode) or settings.mode,
             shown=results,

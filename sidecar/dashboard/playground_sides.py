@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from sidecar.dashboard.forms import Form, refused
 from sidecar.scan.engine import Engine
-from sidecar.storage import ApiKey, Store
+from sidecar.storage import ApiKey
 from sidecar.types import Verdict
 
 POLICIES = {"": "those in force", "shadow": "shadow.policies"}
 PREFIX = "other_"
 """Of the fields of the second side."""
 FIELDS = ("key", "threshold", "policies")
+Find = Callable[[str], Awaitable[ApiKey | None]]
+"""Finds a key that the user may see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +60,19 @@ class Pair:
         return self.first.action is not self.second.action
 
 
-async def read_sides(form: Form, store: Store) -> tuple[Side, Side | None]:
+async def read_sides(form: Form, find: Find) -> tuple[Side, Side | None]:
     """Both sides of a form; the second is None if none of its fields is filled in. Raises `RequestError`."""
-    first = await _read(form, store, "")
-    second = await _read(form, store, PREFIX) if any(form.text(PREFIX + name) for name in FIELDS) else None
+    first = await _read(form, find, "")
+    second = await _read(form, find, PREFIX) if any(form.text(PREFIX + name) for name in FIELDS) else None
     return first, second
 
 
-async def _read(form: Form, store: Store, prefix: str) -> Side:
+async def _read(form: Form, find: Find, prefix: str) -> Side:
     key_id, policies = form.text(f"{prefix}key"), form.choice(f"{prefix}policies", POLICIES)
-    row = await store.keys.get(key_id) if key_id else None
-    if key_id and row is None:
+    key = await find(key_id) if key_id else None
+    if key_id and key is None:
         raise refused(400, "There is no such key.", param=f"{prefix}key")
-    return Side(row[0] if row else None, form.number(f"{prefix}threshold", 0, 1), policies or "")
+    return Side(key, form.number(f"{prefix}threshold", 0, 1), policies or "")
 
 
 def rules_of(verdict: Verdict, opposite: Verdict) -> list[tuple[str, bool]]:

@@ -14,7 +14,7 @@ from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import KINDS, Policy, Rule
-from sidecar.storage import Group, Marks
+from sidecar.storage import SCANS, Group, Marks
 from sidecar.types import Label
 
 LAYERS: Mapping[str, str] = {
@@ -52,9 +52,9 @@ class Policies:
         form, policy = visit.query, self._policy()
         sort = form.choice("sort", SORTS) or "family"
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
-        groups = {group.name: group for group in await visit.store.analytics.by_rule()}
+        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
         hits = {name: group.scans for name, group in groups.items()}
-        marks = await visit.store.exceptions.by_rule()
+        marks = await visit.store.exceptions.by_rule(visit.teams)
         marked = {rule: marks_of_rule.exceptions for rule, marks_of_rule in marks.items()}
         rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
         answer = visit.page(
@@ -87,7 +87,7 @@ class Policies:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
-        groups = {group.name: group for group in await visit.store.analytics.by_rule()}
+        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
         return visit.page(
             "rule.html",
             rule=rule,
@@ -96,9 +96,9 @@ class Policies:
             seeks=seeks,
             layer=layer_of(rule),
             hits=groups.get(rule_id, Group(rule_id, 0, 0)),
-            marks=(await visit.store.exceptions.by_rule()).get(rule_id, Marks()),
-            newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id),
-            names={key.id: key.name for key in await visit.store.keys.list()},
+            marks=(await visit.store.exceptions.by_rule(visit.teams)).get(rule_id, Marks()),
+            newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id, teams=visit.teams),
+            names={key.id: key.name for key in await visit.keys()},
             share=share,
         )
 

@@ -19,7 +19,7 @@ class Reference:
 
     def routes(self) -> list[Route]:
         """The route of this page."""
-        return [Route("GET", "/reference", self.show, needs=None)]
+        return [Route("GET", "/reference", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
         """Every route with its fields and responses."""

@@ -28,13 +28,14 @@ class ShadowPage:
     async def show(self, visit: Visit) -> web.Response:
         """The disagreements, the newest first, page by page, and their counts by kind."""
         revision, before = visit.query.text("revision") or None, visit.query.text("before")
-        last = await visit.store.disagreements.get(before) if before else None
+        disagreements = visit.store.disagreements
+        last = await disagreements.get(before, visit.teams) if before else None
         if before and last is None:
             raise refused(404, "The page to go on from is gone; begin at the newest.")
-        rows = await visit.store.disagreements.query(other_revision=revision, before=last, limit=PAGE + 1)
+        rows = await disagreements.query(other_revision=revision, before=last, limit=PAGE + 1, teams=visit.teams)
         filters = {"revision": revision} if revision else {}
-        counts = await visit.store.disagreements.count()
-        names = {key.id: key.name for key in await visit.store.keys.list()}
+        counts = await disagreements.count(visit.teams)
+        names = {key.id: key.name for key in await visit.keys()}
         answer = visit.page(
             "shadow.html",
             policies=self._status().settings.shadow.policies,

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from sidecar.dashboard.charts import SMALL, Chart, lines, over_time, share
 from sidecar.dashboard.guard import Route, Visit
-from sidecar.dashboard.periods import RANGES, Period, read_period
+from sidecar.dashboard.periods import RANGES, Period, read_choice, read_period
 from sidecar.dashboard.refresh import refreshed
 from sidecar.storage import TREND_ROWS, Bucket, Cost, Filter, Steps
 from sidecar.types import LayerName
@@ -41,11 +41,11 @@ class TrendsPage:
         return [Route("GET", PATH, self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All charts of a time range, of one key or of all."""
+        """All charts of a time range, of one team, of one key or of all."""
         form, store = visit.query, visit.store
-        period, key = read_period(form, datetime.now(UTC)), form.text("key")
+        period, chosen = read_period(form, datetime.now(UTC)), read_choice(form)
         steps = Steps(period.since, period.until, int(period.step.total_seconds()))
-        criteria = Filter(since=period.since, until=period.until, key_id=key or None, kind="scan")
+        criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await store.analytics.over_time(period.since, period.until, steps.seconds, criteria)
         labels = await store.trends.labels(steps, criteria)
         latency = await store.trends.latency(steps, criteria)
@@ -55,8 +55,9 @@ class TrendsPage:
             page=PATH,
             period=period,
             ranges=RANGES,
-            keys=await store.keys.list(),
-            key=key,
+            keys=await visit.keys(),
+            teams=await visit.team_choices(),
+            chosen=chosen,
             starts=steps.starts,
             scans=scans,
             blocked=sum(bucket.blocked for bucket in buckets),

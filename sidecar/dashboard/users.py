@@ -1,4 +1,4 @@
-"""Users: accounts and their roles; invite, reset, change, remove."""
+"""Users: accounts with their roles and teams; invite, reset, change, remove."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.invitations import invite
 from sidecar.errors import RequestError
-from sidecar.storage import ChangeResult, Role, valid_name
+from sidecar.storage import MAX_TEAM, MAX_TEAMS, Admin, ChangeResult, Role, valid_name, valid_team
+
+LONGEST_TEAMS = MAX_TEAMS * (MAX_TEAM + 1)
 
 
 class Users:
@@ -19,11 +21,12 @@ class Users:
     def routes(self) -> list[Route]:
         """The routes of this page."""
         return [
-            Route("GET", "/users", self.show, Role.ADMIN),
-            Route("POST", "/users", self.invite, Role.ADMIN),
-            Route("POST", "/users/{name}/role", self.change_role, Role.ADMIN),
-            Route("POST", "/users/{name}/reset", self.reset, Role.ADMIN),
-            Route("POST", "/users/{name}/remove", self.remove, Role.ADMIN),
+            Route("GET", "/users", self.show),
+            Route("POST", "/users", self.invite),
+            Route("POST", "/users/{name}/role", self.change_role),
+            Route("POST", "/users/{name}/teams", self.change_teams),
+            Route("POST", "/users/{name}/reset", self.reset),
+            Route("POST", "/users/{name}/remove", self.remove),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -33,6 +36,7 @@ class Users:
     async def _page(self, visit: Visit, error: RequestError | None = None, link: str | None = None) -> web.Response:
         values = {
             "users": await visit.store.admins.list(),
+            "roles": list(Role),
             "invited": await visit.store.admins.invited(datetime.now(UTC)),
             "link": link,
             "error": error,
@@ -49,27 +53,50 @@ class Users:
                 raise refused(400, "A name has 1 to 64 lower-case letters, digits or any of . _ - + @", param="name")
             if await visit.store.admins.get(name):
                 raise refused(400, "There is such an account already; reset its password instead.", param="name")
+            teams = read_teams(visit.form.text("teams", LONGEST_TEAMS))
         except RequestError as error:
             return await self._page(visit, error)
-        return await self._link(visit, name, role, "user_invited")
+        return await self._link(visit, name, role, "user_invited", teams)
 
     async def reset(self, visit: Visit) -> web.Response:
         """Create a one-time link to reset a password; the old password is valid until the link is used."""
-        admin = await visit.store.admins.get(_target(visit))
-        if admin is None:
-            raise _unknown()
+        admin = await self._account(visit)
         return await self._link(visit, admin.name, admin.role, "user_reset")
 
-    async def _link(self, visit: Visit, name: str, role: Role, action: str) -> web.Response:
-        path = await invite(visit.store, name, role, visit.name)
-        await visit.note(action, name, str(role))
+    async def _account(self, visit: Visit) -> Admin:
+        """The account of the address, if it is kept here and not at a provider. Raises `RequestError`."""
+        admin = await visit.store.admins.get(_target(visit))
+        if admin is None:
+            raise refused(404, "There is no such account.")
+        if admin.subject is not None:
+            raise refused(400, "Role, teams and password of this user are kept at the OpenID provider.")
+        return admin
+
+    async def _link(
+        self, visit: Visit, name: str, role: Role, action: str, teams: tuple[str, ...] | None = None
+    ) -> web.Response:
+        path = await invite(visit.store, name, role, visit.name, teams)
+        await visit.note(action, name, describe(role, teams))
         return await self._page(visit, link=visit.base + path)
 
     async def change_role(self, visit: Visit) -> web.Response:
         """Change an account's role, from the next request on."""
         role = Role(visit.form.choice("role", list(Role)) or Role.VIEWER)
+        before = (await self._account(visit)).role
         outcome = await visit.store.admins.set_role(_target(visit), role)
-        return await self._changed(visit, outcome, "user_role_changed", str(role))
+        return await self._changed(visit, outcome, "user_role_changed", f"{before} to {role}")
+
+    async def change_teams(self, visit: Visit) -> web.Response:
+        """Limit an account to teams, or to none, from the next request on."""
+        admin = await self._account(visit)
+        try:
+            teams = read_teams(visit.form.text("teams", LONGEST_TEAMS))
+        except RequestError as error:
+            return await self._page(visit, error)
+        await visit.store.admins.set_teams(admin.name, teams)
+        detail = f"{describe_teams(admin.teams)} to {describe_teams(teams)}"
+        await visit.note("user_teams_changed", admin.name, detail)
+        return to("/users", "user_teams_changed")
 
     async def remove(self, visit: Visit) -> web.Response:
         """Remove an account and its access."""
@@ -77,9 +104,9 @@ class Users:
 
     async def _changed(self, visit: Visit, outcome: ChangeResult, action: str, detail: str) -> web.Response:
         if outcome is ChangeResult.UNKNOWN:
-            raise _unknown()
+            raise refused(404, "There is no such account.")
         if outcome is ChangeResult.LAST_ADMIN:
-            return await self._page(visit, refused(400, "One admin must remain."))
+            return await self._page(visit, refused(400, "One admin must remain, with a password of their own."))
         await visit.note(action, _target(visit), detail)
         return to("/users", action)
 
@@ -88,5 +115,20 @@ def _target(visit: Visit) -> str:
     return visit.request.match_info["name"]
 
 
-def _unknown() -> RequestError:
-    return refused(404, "There is no such account.")
+def read_teams(text: str) -> tuple[str, ...] | None:
+    """Names of teams with blanks or commas between them; None for an empty field: all. Raises `RequestError`."""
+    names = tuple(sorted(set(text.lower().replace(",", " ").split())))
+    if len(names) > MAX_TEAMS or not all(map(valid_team, names)):
+        reason = f"At most {MAX_TEAMS} teams, each of 1 to 64 lower-case letters, digits or any of . _ -"
+        raise refused(400, reason, param="teams")
+    return names or None
+
+
+def describe(role: Role, teams: tuple[str, ...] | None) -> str:
+    """A user's permissions for the audit trail."""
+    return str(role) if teams is None else f"{role}, {describe_teams(teams)}"
+
+
+def describe_teams(teams: tuple[str, ...] | None) -> str:
+    """What a user sees."""
+    return "all teams" if teams is None else f"teams {', '.join(teams) or 'none'}"

@@ -52,7 +52,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         unscanned=decision.unscanned,
         revision=verdict.revision,
         findings=finding_rows(verdict.findings),
-        layers=[_layer_fields(report) for report in verdict.reports],
+        layers=list(map(_layer_fields, verdict.reports)),
         text=decision.text or None,
         reasoning=verdict.reasoning if decision.text else None,
         client=decision.client,
@@ -63,7 +63,7 @@ def decision_row(decision: Decision) -> DecisionRow:
 
 def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     """The stored form of findings: the first ones of each rule."""
-    return [_finding_fields(*selection) for selection in _select(findings)]
+    return [_finding_fields(*selection) for selection in _select(findings)] if findings else []
 
 
 def _select(findings: Sequence[Finding]) -> list[tuple[Finding, int]]:

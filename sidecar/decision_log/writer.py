@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from sidecar import config
+from sidecar.decision_log.receipts import receipt
 from sidecar.decision_log.rows import decision_row, redact_texts
 from sidecar.decision_log.sink import Event, Sink
 from sidecar.errors import StoreError
@@ -27,6 +28,7 @@ from sidecar.storage import DecisionRow, Secret, Store
 from sidecar.taxonomy import identifiers
 from sidecar.types import Decision, Label, Segment, Verdict
 from sidecar.util import logs
+from sidecar.util.signatures import Signer
 from sidecar.util.tasks import Background
 
 SECRET = "scan_log"
@@ -57,9 +59,15 @@ class DecisionLog:
     """
 
     def __init__(
-        self, store: Store | None, settings: config.Store, log: config.Log, sinks: Sequence[Sink] = ()
+        self,
+        store: Store | None,
+        settings: config.Store,
+        log: config.Log,
+        sinks: Sequence[Sink] = (),
+        signer: Signer | None = None,
     ) -> None:
-        self._sinks = sinks
+        """`signer`: signs receipts, if decisions have any."""
+        self._sinks, self._signer = sinks, signer
         self._store = store
         self._settings = settings
         self._log_settings = log
@@ -133,6 +141,10 @@ class DecisionLog:
         if self._store is not None and self._log_settings.rows is not None:
             shares.append(await self._store.decisions.count() / self._log_settings.rows)
         return max(shares)
+
+    def receipt(self, decision: Decision) -> str | None:
+        """The signed receipt of a decision (`audit.receipts`)."""
+        return receipt(self._signer, decision) if self._signer is not None else None
 
     def digest(self, text: str) -> str:
         """`GENERATION.HMAC`: equal for equal texts while the secret lives; cannot be guessed without it."""

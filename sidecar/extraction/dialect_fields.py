@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from sidecar.extraction import field_table as shared
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.types import Source
 
 _OPAQUE = re.compile(r"[A-Za-z0-9_+/=-]*")
@@ -69,7 +69,7 @@ SHARED = DialectFields()
 @cache
 def fields_of(dialect: str) -> DialectFields:
     """The table of the protocol with this name."""
-    added = protocol(dialect).fields
+    added = PROTOCOLS[dialect].fields
     if added is None:
         return SHARED
     names = (

@@ -11,7 +11,7 @@ from sidecar.extraction import joining, packing
 from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.walker import Leaf, Location, Walker
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.types import Segment, Source
 
 UnscannableKind = Literal["media", "token_ids", "reference"]
@@ -59,7 +59,7 @@ def extract(document: JsonValue, operation: str, dialect: str) -> Extraction:
     if not isinstance(document, dict):
         raise BodyError("malformed", "The body must be a JSON object.")
     # The items of an embedding request are independent texts; no model reads them in sequence.
-    served = protocol(dialect)
+    served = PROTOCOLS[dialect]
     joins = operation not in served.independent
     walk = Walker(served.shape(operation), fields=fields_of(dialect), join_lists=joins)
     walk.run(document, Location())

@@ -98,7 +98,7 @@ MIN_ID_WORDS, MIN_ID_SHARE = 4, 0.6
 
 def holds_words(text: str) -> bool:
     """Whether an id, or what should be ciphertext, may be a sentence whose words stand apart by signs or capitals."""
-    pieces = [piece for piece in _ID_BREAK.split(text) if piece]
+    pieces = list(filter(None, _ID_BREAK.split(text)))
     words = [piece for piece in pieces if _ID_WORD.fullmatch(piece)] if len(pieces) >= MIN_ID_WORDS else ()
     return len(words) >= MIN_ID_WORDS and sum(map(len, words)) >= MIN_ID_SHARE * sum(map(len, pieces))
 

@@ -34,17 +34,8 @@ _COPIES = 4
 _COMMA_BYTES, _BRACKET_BYTES = 350, 150
 
 
-def decode(raw: bytes, *, content_type: str | None, content_encoding: str | None, limit: int) -> bytes:
-    """The decompressed JSON bytes of a body, at most `limit`.
-
-    Raises `BodyError`: `encoding` (415) for an unsupported media type, charset or coding,
-    `malformed` (400) for a damaged body, `oversize` (413).
-    """
-    _check_type(content_type)
-    return inflate(raw, content_encoding, limit=limit)
-
-
-def _check_type(content_type: str | None) -> None:
+def check_type(content_type: str | None) -> None:
+    """Raise `BodyError` `encoding` (415) for another media type than JSON, or another charset than UTF-8."""
     media, *parameters = (content_type or "").split(";")
     media = media.strip().lower()
     if media != "application/json" and not (media.startswith("application/") and media.endswith("+json")):
@@ -55,10 +46,12 @@ def _check_type(content_type: str | None) -> None:
             raise BodyError("encoding", "The body must be UTF-8; its Content-Type names another charset.", status=415)
 
 
-def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
-    """Undo one content coding (`codings.SUPPORTED`), decompressing at most about `limit` bytes."""
-    if content_encoding is None:
-        return _bounded(raw, limit)
+def inflate(raw: bytes, content_encoding: str, *, limit: int) -> bytes:
+    """Undo one content coding (`codings.SUPPORTED`), decompressing at most about `limit` bytes.
+
+    Raises `BodyError`: `encoding` (415) for an unsupported coding, `malformed` (400) for a damaged body, `oversize`
+    (413) for a result beyond the limit.
+    """
     coding = content_encoding.strip().lower()
     stream = codings.decoder(coding) if coding in codings.SUPPORTED else None
     if stream is None:
@@ -71,7 +64,9 @@ def inflate(raw: bytes, content_encoding: str | None, *, limit: int) -> bytes:
             chunks.append(stream.decompress(b"", limit + 1 - size))
     except codings.CodingError:
         raise BodyError("malformed", "The body is not what its Content-Encoding says.") from None
-    plain = _bounded(b"".join(chunks), limit)
+    plain = b"".join(chunks)
+    if len(plain) > limit:
+        raise BodyError("oversize", f"The body is larger than {limit} bytes (limits.body_bytes).", status=413)
     if not stream.finished:
         raise BodyError("malformed", "The compressed body is cut off before its end.")
     return plain
@@ -91,12 +86,6 @@ def footprint(body: bytes) -> int:
     width = 1 if body.isascii() and (b"\\" not in body or b"\\u" not in body) else 4
     values = _COMMA_BYTES * body.count(b",") + _BRACKET_BYTES * (body.count(b"[") + body.count(b"{"))
     return _COPIES * width * len(body) + values
-
-
-def _bounded(body: bytes, limit: int) -> bytes:
-    if len(body) > limit:
-        raise BodyError("oversize", f"The body is larger than {limit} bytes (limits.body_bytes).", status=413)
-    return body
 
 
 def parse(raw: bytes, *, depth: int, client_named: bool = False, fields: DialectFields = SHARED) -> JsonValue:

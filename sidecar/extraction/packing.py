@@ -44,10 +44,12 @@ def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
 
 def _key(leaf: Leaf) -> tuple[Source, str | None]:
     """Source and place; None as the place of a text that is not packed."""
+    source = leaf.location.source
+    if (leaf.prose and leaf.location.turn) or leaf.rules_only:
+        return source, None
     place = _place(leaf.location.path)
-    alone = (leaf.prose and leaf.location.turn) or leaf.rules_only
-    alone = alone or (len(leaf.text) > MAX_STRING_LENGTH and not _is_result(leaf.location.source, place))
-    return leaf.location.source, None if alone else place
+    alone = len(leaf.text) > MAX_STRING_LENGTH and not _is_result(source, place)
+    return source, None if alone else place
 
 
 def _is_result(source: Source, place: str) -> bool:

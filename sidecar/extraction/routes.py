@@ -3,8 +3,8 @@
 A target that two servers could read differently (`%2F`, `//`, `/./`, `..`, `;x`, a trailing slash, the
 wrong case) is refused, never normalized: the classified target is forwarded byte for byte. In a GET, which carries no
 prompt, an id may hold a slash or a space (`/models/org/model`, `/models/org%2Fmodel`), if both readings name the same
-route; so may the ARN of a model in Amazon's routes. The query has no influence. A route that is not in the table is
-`UNKNOWN`, which the proxy refuses.
+route; so may the ARN of a model in Amazon's routes. The query has no influence: `query.py` reads its words. A route
+that is not in the table is `UNKNOWN`, which the proxy refuses.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from sidecar.errors import BodyError
-from sidecar.protocols import BEDROCK, PROTOCOLS, RouteKind, protocol, protocol_of
+from sidecar.protocols import BEDROCK, PROTOCOLS, Protocol, RouteKind, protocol_of
 
 _Segments = tuple[str, ...]
 _Patterns = tuple[tuple[str, _Segments], ...]
@@ -34,13 +34,8 @@ class Route:
     prefix: str
     dialect: str = "openai"
     """The name of its protocol."""
-
-    @property
-    def deployment(self) -> str | None:
-        """The model named in the path, as in Azure's, Google's and Amazon's."""
-        pattern = protocol(self.dialect).model_in_path
-        match = pattern.search(self.path.partition("?")[0]) if pattern else _DEPLOYMENT.search(self.prefix)
-        return unquote(match[1]) if match else None
+    deployment: str | None = None
+    """The model named in the path, as in Azure's, Google's and Amazon's."""
 
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)$")
@@ -56,7 +51,9 @@ _WITH_SLASHES = "/models/{id}"
 _WITH_ARNS = frozenset(name for names in BEDROCK.routes.values() for name in names.split())
 """The routes whose ids are model names or ARNs."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
-_KINDS = {pattern: kind for each in PROTOCOLS for kind, lines in each.routes.items() for pattern in lines.split()}
+_KINDS = {
+    pattern: kind for each in PROTOCOLS.values() for kind, lines in each.routes.items() for pattern in lines.split()
+}
 
 # `%3A` and `%40` (`:` and `@` in the id of a fine-tuned model) are the only escapes that clients need in a request
 # with a prompt.
@@ -108,7 +105,13 @@ def _classified(method: str, raw_path: str, prefixes: tuple[str, ...], extra: tu
     if match is None:
         return Route(RouteKind.UNKNOWN, "", raw_path, "")
     prefix = "".join(f"/{segment}" for segment in segments[: match.prefix])
-    return Route(match.kind, match.operation, raw_path, prefix, protocol_of(match.operation).name)
+    served = protocol_of(match.operation)
+    return Route(match.kind, match.operation, raw_path, prefix, served.name, _model_in_path(served, path, prefix))
+
+
+def _model_in_path(served: Protocol, path: str, prefix: str) -> str | None:
+    match = served.model_in_path.search(path) if served.model_in_path else _DEPLOYMENT.search(prefix)
+    return unquote(match[1]) if match else None
 
 
 def _is_one_route(method: str, segments: _Segments, match: _Match | None, bases: _Patterns, custom: _Patterns) -> bool:

@@ -285,8 +285,12 @@ def leaves(text: str, at: Location, *, prose: bool) -> list[Leaf]:
     return [Leaf(text, at, prose=False, rules_only=True), *(Leaf(part, at, not framed) for part, framed in frame_parts)]
 
 
+def shown_name(name: str) -> str:
+    """The name in a path; a star for one that could hold a sentence."""
+    return name if _NAME.fullmatch(name) else "*"
+
+
 def _step(at: Location, name: str, *, client_named: bool) -> Location:
-    shown_name = name if _NAME.fullmatch(name) else "*"
-    path = f"{at.path}.{shown_name}" if at.path else shown_name
+    path = f"{at.path}.{shown_name(name)}" if at.path else shown_name(name)
     pattern = "" if client_named else f"{at.pattern}.{name}" if at.pattern else name
     return Location(path, pattern, name, at.source, at.client_named or client_named, at.turn, at.nested)

@@ -132,7 +132,8 @@ class McpProxy:
         session = route.sessions.get(request.headers.get(SESSION_ID))
         proxies = self._settings.listen.trusted_proxies
         context = scan_context(request, request[DECISION_ID], "mcp", f"{PREFIX}{route.name}", proxies)
-        headers, body = upstream_headers(request.headers, decoded=True), None
+        reserved = self._settings.gateway.header
+        headers, body = upstream_headers(request.headers, decoded=True, reserved=reserved), None
         if request.method == "POST":
             inspection = await session.inspect(await self._read(request), context, from_server=False, whole=True)
             if inspection.forward is None:
@@ -161,7 +162,7 @@ class _Answer:
     def __init__(
         self, settings: Settings, route: McpRoute, session: Session, context: ScanContext, request: web.Request
     ) -> None:
-        self._limit = settings.limits.body_bytes
+        self._limit, self._reserved = settings.limits.body_bytes, settings.gateway.header
         self._route, self._session, self._request = route, session, request
         self._context = replace(context, decision="")
 
@@ -228,7 +229,7 @@ class _Answer:
 
     async def _reply(self, content: bytes) -> None:
         """Answer a request of the server that the client shall not see."""
-        headers = upstream_headers(self._request.headers, decoded=True)
+        headers = upstream_headers(self._request.headers, decoded=True, reserved=self._reserved)
         for name in ("Last-Event-ID", "Content-Length"):
             headers.popall(name, None)
         headers["Content-Type"], headers["Accept"] = "application/json", "application/json, text/event-stream"

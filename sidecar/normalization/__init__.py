@@ -130,6 +130,8 @@ def clear_cache() -> None:
 def _normalize(text: str) -> Sequence[NormalizedText]:
     raw = NormalizedText(encodable(text))
     views = [raw, *folding.foldings(raw)]
+    if len(views) == 1 and not _hints_of(raw.text):
+        return (raw,)
     budget = NormalizationBudget(len(raw.text))
     texts = {view.text for view in views}
     level = list(views)
@@ -190,8 +192,10 @@ def _hints_of(text: str) -> Sequence[str]:
 
 def _search_hints(text: str) -> Sequence[str]:
     """The steps worth taking on this text: those with short views first, whole-text ones last."""
-    data = text.encode()
-    return tuple(names[number] for names, hints in _HINT_SETS for number in sorted(hints.Match(data) or ()))
+    data, found = text.encode(), list[str]()
+    for names, hints in _HINT_SETS:
+        found += map(names.__getitem__, sorted(hints.Match(data) or ()))
+    return tuple(found)
 
 
 _cached_hints = lru_cache(CACHED_TEXTS)(_search_hints)

@@ -39,7 +39,7 @@ def _for_re(pattern: str) -> str:
 _CONTROLS = r"\x{0}-\x{8}\x{b}\x{e}-\x{1f}\x{7f}-\x{84}\x{86}-\x{9f}"
 _SEPARATOR_CONTROLS = "\x0b\x1c\x1d\x1e\x1f"
 """Control characters that separate lines, fields and records: they also separate words and numbers."""
-_CONTROL = re.compile(_for_re(f"[{_CONTROLS}]"))
+_ASCII_CONTROLS = bytes(code for code in range(128) if re.match(_for_re(f"[{_CONTROLS}]"), chr(code)))
 _INVISIBLE = re.compile(_for_re(f"[{_CONTROLS}{FORMAT}{_COMPATIBLE}]"))
 _FOLDABLE = re.compile(_for_re(f"[{_ACCENTED}{_LOOKALIKE_CLASS}]"))
 """Applied to a few hundred code points at a time, where Python's `re` is faster than RE2 with its encoding."""
@@ -114,6 +114,8 @@ def foldings(view: NormalizedText) -> Iterator[NormalizedText]:
 
     Of a long text only the affected parts and their surroundings.
     """
+    if view.text.isascii() and not _has_control(view.text):
+        return
     current = view
     if places := neighbourhoods(view.text, _has_invisible):
         visible = translate(view, "unhidden", _VISIBLE_TABLE, hidden=False, places=places)
@@ -127,8 +129,14 @@ def foldings(view: NormalizedText) -> Iterator[NormalizedText]:
         yield folded_view
 
 
+def _has_control(ascii_text: str) -> bool:
+    """Whether it has a control character other than tabs and line breaks; a seventh of what a pattern would cost."""
+    data = ascii_text.encode()
+    return len(data) != len(data.translate(None, _ASCII_CONTROLS))
+
+
 def _has_invisible(text: str) -> bool:
-    return (_CONTROL if text.isascii() else _INVISIBLE).search(text) is not None
+    return _has_control(text) if text.isascii() else _INVISIBLE.search(text) is not None
 
 
 def _has_foldable(text: str) -> bool:

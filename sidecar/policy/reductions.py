@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from sidecar.config import ExceptionTerms, Settings
+from sidecar.policy.profile_reductions import profile_reductions
 from sidecar.policy.rules import SHIPPED, compiled, shipped_folder
 from sidecar.types import LayerName, Source
 from sidecar.util.units import parse_rule_changes
@@ -20,7 +21,19 @@ from sidecar.util.units import parse_rule_changes
 if TYPE_CHECKING:
     from sidecar.storage import ApiKey
 
-REASONS = ("mode", "threshold", "layers", "sources", "models", "rules", "policies", "exceptions", "failure", "keys")
+REASONS = (
+    "mode",
+    "threshold",
+    "layers",
+    "sources",
+    "models",
+    "rules",
+    "policies",
+    "exceptions",
+    "failure",
+    "profiles",
+    "keys",
+)
 """Every reason, as the label of the metric has it."""
 NEARLY_NEVER = 0.99
 """A threshold from which hardly any score blocks."""
@@ -50,7 +63,8 @@ def reductions(settings: Settings, keys: Iterable[ApiKey] = ()) -> list[Reductio
         "policies": _policies(settings),
         "exceptions": _exceptions(settings),
         "failure": _failure(settings),
-        "keys": [text for key in valid for text in _key(key, settings.scan.threshold)],
+        "profiles": list(profile_reductions(settings)),
+        "keys": [text for key in valid for text in _key(key, settings.of_profile(key.profile).scan.threshold)],
     }
     return [Reduction(reason, text) for reason in REASONS for text in texts[reason]]
 

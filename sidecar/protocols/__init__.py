@@ -9,15 +9,10 @@ from sidecar.protocols.gemini import GEMINI
 from sidecar.protocols.openai import OPENAI
 from sidecar.protocols.protocol import Protocol, RouteKind, Shape, StreamState, data
 
-__all__ = ["BEDROCK", "PROTOCOLS", "Protocol", "RouteKind", "Shape", "StreamState", "data", "protocol", "protocol_of"]
-PROTOCOLS = (OPENAI, ANTHROPIC, GEMINI, BEDROCK, COHERE)
-_BY_NAME = {each.name: each for each in PROTOCOLS}
-_BY_OPERATION = {name: each for each in PROTOCOLS for names in each.routes.values() for name in names.split()}
-
-
-def protocol(name: str) -> Protocol:
-    """The protocol with this name (`openai`, `anthropic`, `gemini`, `bedrock`, `cohere`)."""
-    return _BY_NAME[name]
+__all__ = ["BEDROCK", "PROTOCOLS", "Protocol", "RouteKind", "Shape", "StreamState", "data", "protocol_of"]
+PROTOCOLS = {each.name: each for each in (OPENAI, ANTHROPIC, GEMINI, BEDROCK, COHERE)}
+"""By name, which is the dialect of a route."""
+_BY_OPERATION = {name: each for each in PROTOCOLS.values() for names in each.routes.values() for name in names.split()}
 
 
 def protocol_of(operation: str) -> Protocol:

@@ -8,24 +8,26 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
+from operator import attrgetter
 from typing import Protocol
 
 from aiohttp import web
 
 from sidecar.extraction.routes import Route
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.proxy.request_body import EMPTY, RequestBody
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import scan_context
-from sidecar.server.headers import upstream_headers
+from sidecar.server.headers import OWN_PREFIX, upstream_headers
 from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
 from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest, UpstreamResponse
 
 ALLOWED = ScanOutcome()
 _DEFAULT_PORT = re.compile(r":(?:443|80)$")
+_text_of = attrgetter("text")
 _SIGNED_HEADERS = re.compile(r"SignedHeaders=([^, ]*)")
 
 
@@ -68,6 +70,8 @@ class Exchange:
     id: str
     route: Route | None = None
     body: RequestBody = EMPTY
+    query: RequestBody = EMPTY
+    """The texts in the query of the target, which no rewriting of the body changes."""
     segments: tuple[Segment, ...] = ()
     tools: Mapping[str, str] = field(default_factory=dict)
     """The tools whose results the segments are, by path, if the request has a threat."""
@@ -77,6 +81,8 @@ class Exchange:
     is_recorded: bool = False
     _context: ScanContext | None = None
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
+    profile_header: str = OWN_PREFIX
+    """A header that is not forwarded (`gateway.header`)."""
     is_forwarded: bool = False
     """Whether sending to the upstream has begun."""
     carrier: Carrier | None = None
@@ -97,7 +103,7 @@ class Exchange:
     @property
     def is_signed(self) -> bool:
         """Whether the client signs the body, so that it must go on as it is."""
-        return protocol(self.dialect).signed
+        return PROTOCOLS[self.dialect].signed
 
     @property
     def takes_events(self) -> bool:
@@ -105,15 +111,11 @@ class Exchange:
         return self.dialect != "gemini" or self.request.query.get("alt") == "sse"
 
     @property
-    def path(self) -> str:
-        """The request target without its query."""
-        return self.request.raw_path.partition("?")[0]
-
-    @property
     def context(self) -> ScanContext:
         """Client and route. Only valid after the request was admitted."""
         if self._context is None:
-            self._context = scan_context(self.request, self.id, "inline", self.path, self.trusted_proxies)
+            path = self.request.raw_path.partition("?")[0]
+            self._context = scan_context(self.request, self.id, "inline", path, self.trusted_proxies)
         return self._context
 
     @property
@@ -127,12 +129,11 @@ class Exchange:
 
     def release_document(self) -> None:
         """Drop the parsed document while waiting for the upstream; keep the bytes to send, and the texts."""
-        full_body = self.body
-        self.body = RequestBody(full_body.content, full_body.texts, None, full_body.decoded, full_body.unscanned)
-        if isinstance(self.body.content, bytes):
-            texts = [segment.text for segment in (*self.body.texts.segments, *self.body.texts.joined)]
-            text_bytes = sum(map(sys.getsizeof, texts))
-            self.request[RESERVATION].shrink(2 * len(self.body.content) + text_bytes)
+        body = self.body
+        body.document = None
+        if isinstance(body.content, bytes):
+            texts = map(_text_of, (*body.texts.segments, *body.texts.joined))
+            self.request[RESERVATION].shrink(2 * len(body.content) + sum(map(sys.getsizeof, texts)))
 
     def upstream_request(self, route: Route, *, uncompressed: bool) -> UpstreamRequest:
         """The request to forward; `uncompressed` asks for a response that can be scanned.
@@ -140,21 +141,21 @@ class Exchange:
         A streamed body keeps the Content-Length of the client, if there is one.
         """
         body = self.body
-        headers = upstream_headers(self.request.headers, decoded=body.decoded)
+        served = PROTOCOLS[route.dialect]
+        headers = upstream_headers(self.request.headers, decoded=body.decoded, reserved=self.profile_header)
         if not isinstance(body.content, bytes) and self.request.content_length is not None:
             headers["Content-Length"] = str(self.request.content_length)
-        if uncompressed and not (self.is_signed and _signs(self.request.headers, "accept-encoding")):
+        if uncompressed and not (served.signed and _signs(self.request.headers, "accept-encoding")):
             headers["Accept-Encoding"] = "identity"
         method, content = self.request.method, body.content or None
-        credential = protocol(route.dialect).credential_header(route.prefix)
-        return UpstreamRequest(method, route.path, headers, content, credential, self.model, self._signed_host)
+        credential = served.credential_header(route.prefix)
+        signed_host = _signed_host(self.request.headers) if served.signed else None
+        return UpstreamRequest(method, route.path, headers, content, credential, self.model, signed_host)
 
-    @property
-    def _signed_host(self) -> str | None:
-        """The host that the client's signature is for: it is replaced by the upstream's."""
-        headers = self.request.headers
-        is_covered = self.is_signed and _signs(headers, "host")
-        return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if is_covered else None
+
+def _signed_host(headers: Mapping[str, str]) -> str | None:
+    """The host that the client's signature is for: it is replaced by the upstream's."""
+    return _DEFAULT_PORT.sub("", headers.get("Host", "").lower()) if _signs(headers, "host") else None
 
 
 def _signs(headers: Mapping[str, str], name: str) -> bool:

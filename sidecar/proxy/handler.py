@@ -42,6 +42,7 @@ from sidecar.server.caller import API_KEY
 from sidecar.server.headers import KEY_PREFIX, is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.reasons import refusal_message
+from sidecar.server.receipts import RECEIPT
 from sidecar.server.refusals import refusal
 from sidecar.server.responses import DECISION_ID, DIALECT, TOO_SUSPICIOUS, blocked_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
@@ -98,8 +99,10 @@ class Proxy:
 
     async def handle(self, request: web.Request, carrier: Carrier | None = None) -> web.StreamResponse:
         """Answer one request, carried by `carrier` if there is one. Raises only unexpected errors."""
-        proxies = self._settings.listen.trusted_proxies
-        exchange = Exchange(request, request[DECISION_ID], trusted_proxies=proxies, carrier=carrier)
+        proxies, header = self._settings.listen.trusted_proxies, self._settings.gateway.header
+        exchange = Exchange(
+            request, request[DECISION_ID], trusted_proxies=proxies, profile_header=header, carrier=carrier
+        )
         try:
             return await self._serve(exchange)
         except RequestError as error:
@@ -115,29 +118,32 @@ class Proxy:
             raise
 
     async def _serve(self, exchange: Exchange) -> web.StreamResponse:
-        exchange.route = self._classify(exchange.request)
-        exchange.request[DIALECT] = exchange.dialect
+        route = exchange.route = self._classify(exchange.request)
+        exchange.request[DIALECT] = route.dialect
         await self._admit(exchange.request)
-        if (
-            self._websockets is not None
-            and exchange.route.kind is RouteKind.WEBSOCKET
-            and is_websocket(exchange.request.headers)
-        ):
-            upstream_request = exchange.upstream_request(exchange.route, uncompressed=False)
+        if exchange.request.query_string:
+            exchange.query = self._reader.read_query(exchange.request)
+        is_socket = route.kind is RouteKind.WEBSOCKET and is_websocket(exchange.request.headers)
+        if self._websockets is not None and is_socket:
+            if exchange.query != EMPTY:
+                await self._scan(exchange, route)
+                if exchange.outcome.blocked:
+                    return self._block_response(exchange)
+            upstream_request = exchange.upstream_request(route, uncompressed=False)
             return await self._websockets.serve(
                 exchange, replace(upstream_request, model=exchange.request.query.get("model"))
             )
-        exchange.body = await self._reader.read(exchange.request, exchange.route)
+        exchange.body = await self._reader.read(exchange.request, route)
         if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
             await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
         # In a signed body nothing is replaced, and `apply_pii_setting` refuses what was not.
         if self._redactor is not None and not exchange.is_signed and not self._monitors(exchange):
-            await self._redact(exchange, exchange.route, self._redactor)
-        await self._scan(exchange, exchange.route)
+            await self._redact(exchange, route, self._redactor)
+        await self._scan(exchange, route)
         if exchange.outcome.blocked:
             return self._block_response(exchange)
         send = self._sender(exchange)
-        return self._allow_response(exchange) if send is None else await self._forward(exchange, exchange.route, send)
+        return self._allow_response(exchange) if send is None else await self._forward(exchange, route, send)
 
     def _classify(self, request: web.Request) -> Route:
         inline = self._settings.inline
@@ -208,22 +214,23 @@ class Proxy:
         if exchange.placeholders:
             threats = {*verdict.threats, Label.PII_DETECTED}
             verdict = replace(verdict, threats=tuple(label for label in Label if label in threats))
-        blocked_kind = self._reader.first_blocked(exchange.body.unscanned) if monitored else None
-        unscanned_names = (*exchange.body.unscanned, *unscanned)
+        unread = (*exchange.query.unscanned, *exchange.body.unscanned)
+        blocked_kind = self._reader.first_blocked(unread) if monitored else None
+        unscanned_names = tuple(dict.fromkeys((*unread, *unscanned)))
         exchange.outcome = self._scans.decide(verdict, unscanned_names, monitored=monitored, closed=blocked_kind)
         if exchange.outcome.failure:
             raise _scan_failure_error(exchange.outcome.failure)
 
     async def _scan_texts(self, exchange: Exchange) -> tuple[Verdict, tuple[str, ...]]:
         """The verdict on the texts, and the sources that no layer reads."""
-        scan_input = self._selector.select(exchange.body.texts, document=exchange.body.document)
-        exchange.segments = scan_input.request.segments
+        texts, query = exchange.body.texts, exchange.query.texts.segments
+        request, unscanned = self._selector.select(texts, query, document=exchange.body.document)
+        exchange.segments = request.segments
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
-        request = scan_input.request if exchange.segments else ScanRequest(())
-        verdict = await self._scans.scan(request, exchange.context)
+        verdict = await self._scans.scan(request if exchange.segments else ScanRequest(()), exchange.context)
         exchange.tools = tool_names(exchange.body.document) if verdict.threats else {}
-        return verdict, scan_input.unscanned
+        return verdict, unscanned
 
     async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:
         """Remove refused turns until the rest is allowed; if that fails, restore the body and the original verdict.
@@ -353,9 +360,11 @@ class Proxy:
         if exchange.is_recorded:
             return
         exchange.is_recorded = True
-        self._scans.record(
+        receipt = self._scans.record(
             exchange.context, exchange.outcome, status, exchange.segments, exchange.model, exchange.tools
         )
+        if receipt is not None:
+            exchange.request[RECEIPT] = receipt
 
 
 def _scan_failure_error(cause: str) -> RequestError:

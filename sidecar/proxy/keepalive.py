@@ -10,7 +10,7 @@ import asyncio
 from types import TracebackType
 from typing import Protocol
 
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
@@ -28,7 +28,7 @@ class Keepalive:
 
     def __init__(self, response: Writer, dialect: str, seconds: float) -> None:
         self._response, self._seconds = response, seconds
-        self._message = protocol(dialect).keepalive
+        self._message = PROTOCOLS[dialect].keepalive
         self._loop = asyncio.get_running_loop()
         self._last_write = self._loop.time()
         self._between_events = True

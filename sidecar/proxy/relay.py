@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from aiohttp import web
 
 from sidecar.errors import UpstreamError
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.protocols.bedrock import STREAM_TYPE
 from sidecar.proxy.keepalive import Keepalive, Writer
 from sidecar.response_scan.message_stream import whole_messages
@@ -161,7 +161,7 @@ async def _send_error_event(
 
 def error_event(error: UpstreamError, dialect: str) -> bytes:
     """The last event of a stream that was cut."""
-    return protocol(dialect).stream_error(error)
+    return PROTOCOLS[dialect].stream_error(error)
 
 
 def _close_unfinished(request: web.Request, response: web.StreamResponse) -> None:

@@ -19,10 +19,11 @@ from sidecar.extraction import extraction, forms, json_body, socket_events
 from sidecar.extraction.dialect_fields import fields_of
 from sidecar.extraction.extraction import NO_TEXTS, Extraction, Unscannable
 from sidecar.extraction.json_body import JsonValue
+from sidecar.extraction.query import extract_query
 from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
-from sidecar.protocols import RouteKind, protocol
+from sidecar.protocols import PROTOCOLS, RouteKind
 from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
 from sidecar.server.headers import is_websocket
 from sidecar.server.middleware import HINT
@@ -32,12 +33,13 @@ _STORED_PROMPT = Unscannable("reference", "modelId")
 _FORMS = frozenset({RouteKind.MULTIPART, RouteKind.FILES})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class RequestBody:
     """A body to forward, and the texts in it.
 
-    `document`: the parsed JSON, if it is JSON. `decoded`: `content` differs from the bytes that the client sent, which
-    may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named as in `failure`.
+    `document`: the parsed JSON, if it is JSON and still needed. `decoded`: `content` differs from the bytes that the
+    client sent, which may have had a content coding. `unscanned`: kinds of unscanned content that is forwarded, named
+    as in `failure`.
     """
 
     content: bytes | AsyncIterator[bytes]
@@ -70,6 +72,15 @@ class RequestReader:
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         return RequestBody(content, unscanned=(cause or "oversize",))
+
+    def read_query(self, request: web.Request) -> RequestBody:
+        """The texts of the query, as of a body without content. Raises `BodyError` if refused."""
+        try:
+            return RequestBody(b"", extract_query(request.raw_path.partition("?")[2]))
+        except BodyError as error:
+            if not self.is_allowed(error.kind):
+                raise
+            return RequestBody(b"", unscanned=(error.kind,))
 
     def rewrite(self, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
         """The body with this document, which must not be larger, instead of the client's."""
@@ -156,7 +167,7 @@ class RequestReader:
             if route.kind is RouteKind.PASS:
                 return _require_empty(raw)
             content_type = _single_header(request, "Content-Type")
-            if content_type is None and protocol(route.dialect).signed:
+            if content_type is None and PROTOCOLS[route.dialect].signed:
                 content_type = "application/json"  # which Amazon takes it for
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
@@ -171,7 +182,7 @@ class RequestReader:
             return RequestBody(raw, unscanned=(error.kind,))
 
     def _read_json(self, route: Route, decoded_content: bytes, decoded: bool) -> RequestBody:
-        if decoded and protocol(route.dialect).signed:
+        if decoded and PROTOCOLS[route.dialect].signed:
             raise BodyError("encoding", "A signed body must be sent without Content-Encoding.", status=415)
         document = json_body.parse(decoded_content, depth=self._limits.depth, fields=fields_of(route.dialect))
         return self._read_document(route, decoded_content, document, decoded=decoded)
@@ -192,17 +203,17 @@ class RequestReader:
         texts = body.texts
         if model := route.deployment:
             ids = tuple(replace(part, model=model) for part in texts.unscannable)
-            stored = protocol(route.dialect).stored_prompt
+            stored = PROTOCOLS[route.dialect].stored_prompt
             is_stored = stored is not None and stored.search(model)
             texts = replace(texts, model=model, unscannable=(*ids, *([_STORED_PROMPT] if is_stored else ())))
+        if texts is body.texts and not texts.unscannable:
+            return body
         texts = self._vocabularies.decode_prompts(texts)
         parts = texts.unscannable
         for part in parts:
             if not self.is_allowed(part.kind):
                 message = f"The body holds what cannot be scanned (failure.input.{part.kind})."
                 raise BodyError(part.kind, message, status=422, param=part.path)
-        if not parts and texts is body.texts:
-            return body
         return replace(body, texts=texts, unscanned=tuple(dict.fromkeys(part.kind for part in parts)))
 
 

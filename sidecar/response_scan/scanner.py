@@ -23,7 +23,7 @@ from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.extraction.routes import Route
 from sidecar.observability.metrics import ANSWERS
-from sidecar.protocols import RouteKind, protocol
+from sidecar.protocols import PROTOCOLS, RouteKind
 from sidecar.response_scan.action_gate import ActionGate
 from sidecar.response_scan.action_scan import ActionScanner
 from sidecar.response_scan.bodies import FRAMINGS, Framing, parse_body
@@ -94,7 +94,7 @@ class ResponseScannerFactory:
         Raises `Unavailable` if the detector is not ready in time and unscanned responses are withheld.
         """
         settings = self._settings
-        served = protocol(route.dialect)
+        served = PROTOCOLS[route.dialect]
         generated = (
             route.operation in _GENERATING | served.refusals.keys() | served.generating
             or route.operation in settings.inline.routes
@@ -359,7 +359,7 @@ class ResponseScanner:
         message = (self.actions and self.actions.message) or settings.answers.message
         completion = None
         if settings.block.style == "refusal":
-            is_list = operation in protocol(self.route.dialect).streaming  # of chunks, as Google streams JSON
+            is_list = operation in PROTOCOLS[self.route.dialect].streaming  # of chunks, as Google streams JSON
             completion = refusal(
                 operation, message, decision_id=self.call_id, model=self.model, stream=is_list, events=False
             )

@@ -19,6 +19,7 @@ from sidecar.api.compat.envoy import PREFIX as ENVOY
 from sidecar.api.compat.routes import switched_on
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
+from sidecar.config.signing import read_signer
 from sidecar.dashboard import Dashboard, Dependencies
 from sidecar.dashboard.guard import allowed_hosts
 from sidecar.dashboard.service_status import ServiceStatus
@@ -45,6 +46,7 @@ from sidecar.server.in_process import in_process_handler
 from sidecar.server.middleware import error_boundary, no_server_header
 from sidecar.server.origins import CorsHeaders, allow_origins
 from sidecar.server.ports import check_ports
+from sidecar.server.receipts import add_receipt
 from sidecar.server.server import Site
 from sidecar.storage import Store
 from sidecar.types import Dependency
@@ -132,10 +134,11 @@ class Sidecar:
         settings, stack = self.settings, self._stack
         await check_ports(settings, share=self._share_ports)
         stack.push_async_callback(await tracing.start(settings.telemetry))
-        self.store = await Store.open(settings.store.url, settings.store.connections)
+        signer = read_signer(settings.audit)
+        self.store = await Store.open(settings.store.url, settings.store.connections, signer=signer)
         stack.push_async_callback(self.store.close)
         pages = settings.store.dashboard_connections
-        self._dashboard_store = await Store.open(settings.store.url, pages, migrated=True)
+        self._dashboard_store = await Store.open(settings.store.url, pages, migrated=True, signer=signer)
         stack.push_async_callback(self._dashboard_store.close)
         secret = (await self.store.secrets.current(VERDICTS, datetime.now(UTC), NO_EXPIRY)).value
         self.keyring = KeyRing(self.store, settings.auth)
@@ -144,7 +147,8 @@ class Sidecar:
         limiter = await limits.open(settings.limits.url)
         stack.push_async_callback(limiter.close)
         sinks = await stack.enter_async_context(outbound.sinks(settings.sinks))
-        decision_log = DecisionLog(self.store, settings.store, settings.log, sinks)
+        signs = signer if settings.audit.receipts else None
+        decision_log = DecisionLog(self.store, settings.store, settings.log, sinks, signs)
         await decision_log.start()
         stack.push_async_callback(decision_log.close)
         exceptions = RuleExceptions(self.store)
@@ -182,6 +186,8 @@ class Sidecar:
         )
         app.on_response_prepare.append(CorsHeaders(self.settings.listen.origins))
         app.on_response_prepare.append(no_server_header)
+        if self.settings.audit.receipts:
+            app.on_response_prepare.append(add_receipt)
         app.add_routes(data_routes())
 
         app.router.add_route("*", "/{tail:.*}", self._serve)

@@ -28,6 +28,7 @@ from sidecar.scan.exception_patterns import PatternExceptions
 from sidecar.storage import Disagreements, Pins
 from sidecar.types import Action, Dependency, Layer, LayerName
 from sidecar.util import logs
+from sidecar.util.bulkhead import Bulkhead
 
 if TYPE_CHECKING:
     from sidecar.detectors.semantic.layer import SemanticLayer
@@ -35,6 +36,19 @@ if TYPE_CHECKING:
 SHADOW_CONCURRENCY = 4
 JUDGE_RESULTS = verdicts.Codec("opinion", cache.memory_size, cache.dump, cache.load)
 _log = logs.get("pipeline")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the scanners of profiles share with the general one: layers without their caches, the cache, the slots."""
+
+    stages: tuple[Stage, ...]
+    cache: ReportCache | None
+    gate: Bulkhead
+
+    def shared(self, name: LayerName) -> Stage | None:
+        """The stage of this layer, if there is one."""
+        return next((stage for stage in self.stages if stage.layer.name is name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +63,7 @@ class Scanner:
     source_policy: Policy
     degraded: tuple[str, ...] = ()
     dependencies: tuple[tuple[str, Dependency], ...] = ()
+    parts: Parts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +101,14 @@ async def open_scanner(
         degraded: list[str] = []
         stages = await _stages(settings, rules, stack, degraded)
         if settings.layers.llm_judge.url is not None:
-            stages.append(await _judge(settings, rules, server, stack))
+            stages.append(await open_judge(settings, rules, server, stack))
         if selftests:
-            await _run_selftests(source_policy, rules, [stage.layer for stage in stages], server)
+            await run_selftests(source_policy, rules, [stage.layer for stage in stages], server)
         result_cache = await _open_cache(settings, server, stack)
-        stages = [_cached(stage, result_cache, server, rules) for stage in stages]
-        gate = limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
-        engine_config = _engine_config(settings, rules, early=server is not None)
-        engine = Engine(stages, engine_config, gate, server.exceptions if server else None)
+        parts = Parts(
+            tuple(stages), result_cache, limits.counted_bulkhead(settings.scan.concurrency, settings.scan.queue)
+        )
+        engine = assemble(settings, rules, stages, parts, server)
         if server is not None and server.disagreements is not None and settings.shadow.policies:
             shadow_engine = await _shadow_engine(settings, engine, result_cache, server)
             shadow_scanner = shadow.ShadowScanner(shadow_engine, settings.shadow, server.disagreements)
@@ -101,10 +116,20 @@ async def open_scanner(
             stack.push_async_callback(shadow_scanner.close)
             engine.observer, engine.shadow = shadow_scanner.observe, shadow_engine
         judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
-        yield Scanner(engine, rules, source_policy, tuple(degraded), dependencies(("redis", result_cache), *judges))
+        watched = dependencies(("redis", result_cache), *judges)
+        yield Scanner(engine, rules, source_policy, tuple(degraded), watched, parts)
 
 
-async def _run_selftests(
+def assemble(
+    settings: Settings, rules: Policy, stages: Sequence[Stage], parts: Parts, server: ServerContext | None
+) -> Engine:
+    """The engine of these stages, with the common cache and slots."""
+    cached = [_cached(stage, parts.cache, server, rules) for stage in stages]
+    engine_config = _engine_config(settings, rules, early=server is not None)
+    return Engine(cached, engine_config, parts.gate, server.exceptions if server else None)
+
+
+async def run_selftests(
     source_policy: Policy, rules: Policy, layers: Sequence[Layer], server: ServerContext | None
 ) -> None:
     """Run the rule self-tests; a command such as `check` tests all of them.
@@ -156,7 +181,7 @@ async def _shadow_engine(
     rules = await asyncio.to_thread(policy.load, settings.shadow.policies)
     unaided = all(stage.layer.name is not LayerName.SEMANTIC for stage in engine.stages)
     stages = [Stage(RulesLayer(rules, unaided=unaided), "skip")]
-    await _run_selftests(rules, rules, [stage.layer for stage in stages], server)
+    await run_selftests(rules, rules, [stage.layer for stage in stages], server)
     stages = [_cached(stage, result_cache, server, rules) for stage in stages]
     stages += [replace(s, on_failure="skip") for s in engine.stages if s.layer.name is LayerName.SEMANTIC]
     gate = limits.counted_bulkhead(SHADOW_CONCURRENCY, shadow.MAX_RUNNING)
@@ -167,7 +192,7 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     """The local layers in order. The semantic layer stops once the request is certain to be blocked."""
     layers, failure = settings.layers, settings.failure
     stages = []
-    semantic = await _semantic(settings, rules, stack, degraded) if layers.semantic.enabled else None
+    semantic = await open_semantic(settings, rules, stack, degraded) if layers.semantic.enabled else None
     if layers.rules.enabled:
         layer = await asyncio.to_thread(RulesLayer, rules, unaided=semantic is None)
         stages.append(Stage(layer, failure.rules, ANY_SCORE))
@@ -176,7 +201,7 @@ async def _stages(settings: Settings, rules: Policy, stack: AsyncExitStack, degr
     return stages
 
 
-async def _judge(settings: Settings, rules: Policy, server: ServerContext | None, stack: AsyncExitStack) -> Stage:
+async def open_judge(settings: Settings, rules: Policy, server: ServerContext | None, stack: AsyncExitStack) -> Stage:
     """The judge, called within its score band; a server caches its results beside the scan results."""
     judge, result_cache = settings.layers.llm_judge, None
     if server is not None and judge.cache:
@@ -185,7 +210,7 @@ async def _judge(settings: Settings, rules: Policy, server: ServerContext | None
         stack.push_async_callback(result_cache.close)
     layer = LlmJudgeLayer(
         judge,
-        _rules_of(rules, "question"),
+        rules_of(rules, "question"),
         threshold=settings.scan.threshold,
         cache=result_cache,
         secret=server.secret if server else None,
@@ -209,14 +234,14 @@ def _cached(stage: Stage, result_cache: ReportCache | None, server: ServerContex
     return stage
 
 
-async def _semantic(
+async def open_semantic(
     settings: Settings, rules: Policy, stack: AsyncExitStack, degraded: list[str]
 ) -> SemanticLayer | None:
     """The semantic layer; None, with an error in the log, if its model is damaged and `failure.semantic` is `skip`."""
     from sidecar.detectors.semantic.layer import SemanticLayer  # noqa: PLC0415 - 30 MB, loaded only if enabled
 
     try:
-        layer = await asyncio.to_thread(SemanticLayer.load, settings.layers.semantic, _rules_of(rules, "similar_to"))
+        layer = await asyncio.to_thread(SemanticLayer.load, settings.layers.semantic, rules_of(rules, "similar_to"))
     except ModelError as error:
         if settings.failure.semantic == "block":
             raise
@@ -228,7 +253,8 @@ async def _semantic(
     return layer
 
 
-def _rules_of(rules: Policy, kind: str) -> list[Rule]:
+def rules_of(rules: Policy, kind: str) -> list[Rule]:
+    """The rules of one layer in use; `kind`: `patterns`, `similar_to` or `question`."""
     return [rule for rule in rules.rules if getattr(rule, kind) and rule.status != "retired"]
 
 

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from sidecar import limits, upstream
 from sidecar.auth.api_keys import read_pepper
 from sidecar.config import Settings, Upstream
+from sidecar.config.signing import read_signer
 from sidecar.errors import ProblemsError, SidecarError
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.observability import tracing
@@ -31,7 +32,19 @@ Probe = tuple[str, Callable[[], Awaitable[str | None]]]
 
 async def problems(settings: Settings) -> list[str]:
     """Everything that a start would refuse beside policies and models."""
-    checks = (_outbound, _pepper, _upstreams, _limits, _cache, _vocabularies, _telemetry, _extras, _store_file)
+    checks = (
+        _outbound,
+        _pepper,
+        _signer,
+        _upstreams,
+        _limits,
+        _cache,
+        _vocabularies,
+        _telemetry,
+        _extras,
+        _identity,
+        _store_file,
+    )
     return [problem for check in checks for problem in await _problems_of(check, settings)]
 
 
@@ -55,6 +68,10 @@ async def _outbound(settings: Settings) -> None:
 
 async def _pepper(settings: Settings) -> None:
     read_pepper(settings.auth.pepper_file)
+
+
+async def _signer(settings: Settings) -> None:
+    read_signer(settings.audit)
 
 
 async def _upstreams(settings: Settings) -> None:
@@ -81,6 +98,17 @@ async def _telemetry(settings: Settings) -> None:
 async def _extras(settings: Settings) -> None:
     if settings.listen.grpc_port is not None and find_spec("grpc") is None:
         raise SidecarError("listen.grpc_port: needs the extra: pip install 'prompt-sidecar[grpc]'")
+
+
+async def _identity(settings: Settings) -> None:
+    oidc = settings.admin.oidc
+    if oidc.issuer is None:
+        return
+    if find_spec("joserfc") is None:
+        raise SidecarError("admin.oidc.issuer: needs the extra: pip install 'prompt-sidecar[oidc]'")
+    from sidecar.dashboard.oidc_provider import OidcProvider  # noqa: PLC0415 - an extra
+
+    OidcProvider(oidc)
 
 
 async def _store_file(settings: Settings) -> None:

@@ -34,8 +34,9 @@ PAUSE = 0.25
 MAX_FILES = 1_000
 """Files of one folder that are watched."""
 RESTART_ONLY = (
-    *("listen", "admin", "store", "log", "telemetry", "alerts", "sinks", "drain"),
+    *("listen", "admin", "store", "log", "audit", "telemetry", "alerts", "sinks", "drain"),
     *("limits.url", "limits.header_timeout", "limits.connections"),
+    "gateway.header",
     *("auth.cache", "auth.stale_grace", "auth.pepper_file"),
 )
 """Settings that change only with a restart: open sockets, databases and secrets."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter, itemgetter
 
 from sidecar.scan.exception_patterns import PatternExceptions
 from sidecar.types import (
@@ -24,6 +25,8 @@ from sidecar.types import (
     Source,
 )
 from sidecar.util.units import RuleChange
+
+_score_of, _SCORE, _THRESHOLD = attrgetter("score"), itemgetter(0), itemgetter(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ class EngineConfig:
         """The score from which each segment blocks; `override`: that of the key or model, if any."""
         if override is not None or not self.thresholds:
             return (self.threshold if override is None else override,) * len(segments)
-        return tuple(self.thresholds.get(segment.source, self.threshold) for segment in segments)
+        return tuple([self.thresholds.get(segment.source, self.threshold) for segment in segments])
 
     def reads(self, layer: LayerName, segment: Segment) -> bool:
         """Whether this layer scans a segment: by its source; `rules_only` segments are for the rules layer alone."""
@@ -83,7 +86,6 @@ class Caller:
     key_id: str | None = None
     threshold: float | None = None
     thorough: bool = False
-    decision: str = ""
     client: str = ""
     rule_changes: Mapping[str, RuleChange] = field(default_factory=dict)
     former_ids: tuple[str, ...] = ()
@@ -146,12 +148,12 @@ class Aggregate:
         reached = [pair for pair in scores if pair[0] >= pair[1] - _ROUNDING_MARGIN and _reaches(*pair)]
         # A segment with its own threshold counts only if it reaches it, so that score and action agree.
         candidates = reached or [pair for pair in scores if pair[1] == run.threshold] or scores
-        score, threshold = max(candidates, key=lambda pair: (pair[0], -pair[1]))
+        score, threshold = max(sorted(candidates, key=_THRESHOLD), key=_SCORE)  # of equal scores the lowest threshold
         blocked, layer = bool(reached), report.layer
         if self.score is not None and (self.blocked, self.score) >= (blocked, score):
             score, layer, threshold = self.score, self.layer, self.threshold
         # A higher score under a higher threshold must not raise the threshold of the segment that blocks.
-        thresholds = [pair[1] for pair in reached] + [self.threshold] * self.blocked
+        thresholds = [*map(_THRESHOLD, reached), *[self.threshold] * self.blocked]
         return Aggregate(min(thresholds, default=threshold), score, layer, bool(thresholds), merged)
 
     def _replaced_by(self, report: LayerReport) -> Aggregate:
@@ -264,10 +266,7 @@ def _scores(report: LayerReport, run: ScanRun, threshold: float) -> list[tuple[f
     """Scores with their thresholds; a report on the whole request is held to the aggregate's threshold."""
     if len(report.segment_reports) != len(run.thresholds) or not report.segment_reports:
         return [(report.score or 0.0, threshold)]
-    return [
-        (segment_report.score, threshold)
-        for segment_report, threshold in zip(report.segment_reports, run.thresholds, strict=True)
-    ]
+    return list(zip(map(_score_of, report.segment_reports), run.thresholds, strict=True))
 
 
 def _is_pii(finding: Finding) -> bool:

@@ -13,6 +13,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Literal, Protocol
 
 from sidecar.errors import LayerError
@@ -61,7 +62,9 @@ __all__ = [
 ]
 
 ANY_SCORE = (0.0, math.inf)
-VerdictObserver = Callable[[ScanRequest, Caller, Verdict], None]
+VerdictObserver = Callable[[ScanRequest, Caller, str, Verdict], None]
+"""Takes a request, its caller, the id of its decision, and the verdict."""
+_findings_of = attrgetter("findings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,8 @@ class Engine:
         self.shadow: Engine | None = None
         """The engine of the second policy set, if there is one; its verdicts are only shown."""
 
-    async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS) -> Verdict:
-        """One verdict for all segments together. Never raises for a failing layer."""
+    async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS, decision: str = "") -> Verdict:
+        """One verdict for all segments together. Never raises for a failing layer. `decision`: its id, if recorded."""
         run = self._start_run(request, caller)
         try:
             await self._bulkhead.acquire(caller.client)
@@ -132,13 +135,13 @@ class Engine:
         finally:
             self._bulkhead.release()
         if self.observer is not None:
-            self.observer(request, caller, verdict)
+            self.observer(request, caller, decision, verdict)
         return verdict
 
     def _start_run(self, request: ScanRequest, caller: Caller) -> ScanRun:
-        override = (
-            by_model.find(self.config.model_thresholds, request.model) if caller.threshold is None else caller.threshold
-        )
+        override = caller.threshold
+        if override is None and self.config.model_thresholds:
+            override = by_model.find(self.config.model_thresholds, request.model)
         threshold = self.config.threshold if override is None else override
         patterns = self.config.exceptions
         request, excepted = patterns.apply(request, caller.key_ids) if patterns else (request, ())
@@ -209,11 +212,12 @@ class Engine:
 
     def _request_for(self, layer: LayerName, request: ScanRequest) -> ScanRequest:
         """The request with only the segments that this layer scans."""
-        allowed_layers = by_model.find(self.config.model_layers, request.model)
-        if allowed_layers is not None and layer not in allowed_layers:
-            return replace(request, segments=())
-        segments = tuple(segment for segment in request.segments if self.config.reads(layer, segment))
-        return request if len(segments) == len(request.segments) else replace(request, segments=segments)
+        if self.config.model_layers:
+            allowed_layers = by_model.find(self.config.model_layers, request.model)
+            if allowed_layers is not None and layer not in allowed_layers:
+                return replace(request, segments=())
+        segments = [segment for segment in request.segments if self.config.reads(layer, segment)]
+        return request if len(segments) == len(request.segments) else replace(request, segments=tuple(segments))
 
     def _scored_by_model(self, request: ScanRequest) -> list[bool]:
         """For each segment whether the semantic layer scores it, or the parts of a framed or joined text."""
@@ -239,17 +243,8 @@ class Engine:
             report = LayerReport(layer.name, None, failure="error", detail={"error": type(error).__name__})
         if report.score is not None and not math.isfinite(report.score):
             report = replace(report, score=None, failure="error")
-        elapsed = time.monotonic() - started
-        return LayerReport(
-            report.layer,
-            report.score,
-            report.findings,
-            elapsed,
-            report.failure,
-            report.reasoning,
-            report.detail,
-            report.segment_reports,
-        )
+        report.elapsed = time.monotonic() - started
+        return report
 
     def _final_failure(
         self, stage: Stage, report: LayerReport, reports: tuple[LayerReport, ...], started: float
@@ -283,7 +278,7 @@ class Engine:
         )
 
     def _verdict(self, aggregate: Aggregate, reports: tuple[LayerReport, ...], run: ScanRun) -> Verdict:
-        has_findings = any(report.findings for report in aggregate.reports)
+        has_findings = any(map(_findings_of, aggregate.reports))
         thresholds = run.threshold_by_path if has_findings else {}
         if aggregate.blocked and self._exceptions is not None:
             reports = tuple(add_digests(report, run, self._exceptions.digest) for report in reports)

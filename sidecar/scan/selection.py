@@ -7,7 +7,7 @@ everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.config import Settings
 from sidecar.extraction.extraction import Extraction
@@ -19,8 +19,7 @@ from sidecar.util import by_model
 ALL_SOURCES = frozenset(Source)
 
 
-@dataclass(frozen=True, slots=True)
-class ScanInput:
+class ScanInput(NamedTuple):
     """What is scanned. `unscanned`: kinds of content and sources that no layer reads (`x-sidecar-unscanned`)."""
 
     request: ScanRequest

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
+from operator import attrgetter
 
 from sidecar.auth.api_keys import ApiKey
 from sidecar.config import Settings
@@ -20,10 +21,13 @@ from sidecar.errors import Unavailable
 from sidecar.scan.engine import Caller, Engine
 from sidecar.scan.personal_data import apply_pii_setting
 from sidecar.types import Action, Decision, LayerName, ScanRequest, Segment, Verdict
-from sidecar.util.units import RuleChange, parse_rule_changes
+from sidecar.util.units import parse_rule_changes
 
 NOTHING_SCANNED = Verdict(0.0, Action.ALLOW, (), 0, LayerName.RULES)
 """The verdict on a request without texts to scan."""
+CACHED_CALLERS = 1_024
+"""Keys and addresses whose terms are kept from one scan to the next."""
+_text_of = attrgetter("text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ class ScanOutcome:
     @property
     def failure(self) -> str | None:
         """The cause, if the request is refused because it could not be scanned."""
-        return self.verdict.failure if self.blocked else None
+        return self.verdict.failure if self.action == "block" else None
 
 
 class ScanService:
@@ -91,7 +95,8 @@ class ScanService:
         """The verdict. `thorough`: every layer reports, although the verdict is settled."""
         if not request.segments:
             return NOTHING_SCANNED
-        verdict = await self._engine.scan(request, _caller(context, thorough=thorough))
+        caller = _caller(context.key, context.address, thorough=thorough)
+        verdict = await self._engine.scan(request, caller, context.decision)
         key_threshold = context.key.threshold if context.key else None
         threshold = self._settings.scan.threshold if key_threshold is None else key_threshold
         return apply_pii_setting(verdict, request.segments, self._settings.pii, threshold)
@@ -119,14 +124,14 @@ class ScanService:
         segments: Sequence[Segment] = (),
         model: str | None = None,
         tools: Mapping[str, str] = NO_TOOLS,
-    ) -> None:
+    ) -> str | None:
         """Record the decision from the event loop, in order: no response waits for its record.
 
-        `tools`: those whose results the segments are, by path.
+        `tools`: those whose results the segments are, by path. Returns the receipt, if decisions have any.
         """
         if self._log is None:
-            return
-        text = "\n".join(segment.text for segment in segments)
+            return None
+        text = "\n".join(map(_text_of, segments))
         kept = self._log.texts_for_log(segments, outcome.verdict)
         described = kept or outcome.action != "allow" or outcome.verdict.threats
         decision = Decision(
@@ -148,16 +153,12 @@ class ScanService:
             outline=outline(segments, outcome.verdict, tools, kept) if described else (),
         )
         asyncio.get_running_loop().call_soon(self._log.record, decision)
+        return self._log.receipt(decision) if self._settings.audit.receipts else None
 
 
-def _caller(context: ScanContext, *, thorough: bool) -> Caller:
-    key = context.key
+@lru_cache(CACHED_CALLERS)
+def _caller(key: ApiKey | None, address: str, *, thorough: bool) -> Caller:
     if key is None:
-        return Caller(thorough=thorough, decision=context.decision, client=context.address)
-    changes = _rule_changes(key.rules) if key.rules else {}
-    return Caller(key.id, key.threshold, thorough, context.decision, key.id, changes, key.former_ids)
-
-
-@lru_cache
-def _rule_changes(rules: str) -> Mapping[str, RuleChange]:
-    return parse_rule_changes(rules)
+        return Caller(thorough=thorough, client=address)
+    changes = parse_rule_changes(key.rules) if key.rules else {}
+    return Caller(key.id, key.threshold, thorough, key.id, changes, key.former_ids)

@@ -46,9 +46,9 @@ class ShadowScanner:
         await self._background.close()
         await self._write()
 
-    def observe(self, request: ScanRequest, caller: Caller, verdict: Verdict) -> None:
+    def observe(self, request: ScanRequest, caller: Caller, decision: str, verdict: Verdict) -> None:
         """Compare this verdict in the background. Returns at once."""
-        if verdict.failure or verdict.layer_used is LayerName.LLM_JUDGE or not caller.decision:
+        if verdict.failure or verdict.layer_used is LayerName.LLM_JUDGE or not decision:
             return
         if self._random.random() >= self._settings.share:
             return
@@ -56,9 +56,9 @@ class ShadowScanner:
             SHADOW.labels("dropped").inc()
             return
         self._running += 1
-        self._background.spawn(self._compare(request, caller, verdict))
+        self._background.spawn(self._compare(request, caller, decision, verdict))
 
-    async def _compare(self, request: ScanRequest, caller: Caller, verdict: Verdict) -> None:
+    async def _compare(self, request: ScanRequest, caller: Caller, decision: str, verdict: Verdict) -> None:
         try:
             shadow_verdict = await self._engine.scan(request, caller)
         finally:
@@ -69,7 +69,7 @@ class ShadowScanner:
             SHADOW.labels("agreed").inc()
         else:
             SHADOW.labels("disagreed").inc()
-            self._unwritten.append(_disagreement(caller, verdict, shadow_verdict))
+            self._unwritten.append(_disagreement(caller, decision, verdict, shadow_verdict))
 
     async def _write(self) -> None:
         if not self._unwritten:
@@ -85,9 +85,9 @@ class ShadowScanner:
             self._unwritten.popleft()
 
 
-def _disagreement(caller: Caller, verdict: Verdict, shadow_verdict: Verdict) -> Disagreement:
+def _disagreement(caller: Caller, decision: str, verdict: Verdict, shadow_verdict: Verdict) -> Disagreement:
     return Disagreement(
-        decision=caller.decision,
+        decision=decision,
         at=datetime.now(UTC),
         key_id=caller.key_id,
         revision=verdict.revision,

@@ -9,6 +9,7 @@ and their traffic is redirected as well.
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from sidecar.errors import RequestError
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 """Host names of a request to the sidecar itself."""
+CACHED_HOSTS = 64
+"""Host headers whose check is remembered: clients of one port send few."""
 
 
 class Misdirected(RequestError):
@@ -57,12 +60,16 @@ def allow_hosts(
     names = frozenset(name.lower().rstrip(".") for name in hosts)
     checked = bool(names) or is_loopback(listen)
 
+    @lru_cache(CACHED_HOSTS)
+    def is_served(header: str) -> bool:
+        host = host_of(f"//{header}")
+        return host in names or is_loopback(host)
+
     @web.middleware
     async def handle(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if checked and not (exempt_prefix and request.path.startswith(exempt_prefix)):
-            host = host_of(f"//{request.headers.get('Host', '')}") or ""
-            if host not in names and not is_loopback(host):
-                raise Misdirected(f"This host is not served here ({setting}); nothing was forwarded.")
+        is_exempt = bool(exempt_prefix and request.path.startswith(exempt_prefix))
+        if checked and not is_exempt and not is_served(request.headers.get("Host", "")):
+            raise Misdirected(f"This host is not served here ({setting}); nothing was forwarded.")
         return await handler(request)
 
     return handle

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import TypeVar
 
 from aiohttp import StreamReader, web
@@ -78,21 +77,20 @@ def content_coding(request: web.Request) -> str | None:
 
 
 async def decode_body(request: web.Request, raw: bytes, content_type: str | None, limits: Limits) -> bytes:
-    """Undo the content coding of a JSON body, and reserve the memory that parsing it takes.
+    """Undo the content coding of a JSON body (`raw`, as read by `read_body`), and reserve the memory for parsing it.
 
     Raises `BodyError` (encoding 415, malformed 400, oversize 413), or `OverBudget`.
     """
+    json_body.check_type(content_type)
     coding = content_coding(request)
-    if coding is None:
-        plain = json_body.decode(raw, content_type=content_type, content_encoding=None, limit=limits.body_bytes)
-    else:
-        decode = partial(
-            json_body.decode, raw, content_type=content_type, content_encoding=coding, limit=limits.body_bytes
-        )
-        await request[RESERVATION].resize(2 * len(raw) + json_body.max_inflated_size(raw, coding, limits.body_bytes))
-        plain = await asyncio.to_thread(decode)
+    plain = raw if coding is None else await _inflated(request, raw, coding, limits.body_bytes)
     await reserve_parsing(request, plain, len(raw))
     return plain
+
+
+async def _inflated(request: web.Request, raw: bytes, coding: str, limit: int) -> bytes:
+    await request[RESERVATION].resize(2 * len(raw) + json_body.max_inflated_size(raw, coding, limit))
+    return await asyncio.to_thread(json_body.inflate, raw, coding, limit=limit)
 
 
 async def run_off_loop(body: bytes, read: Callable[..., T], *arguments: object) -> T:

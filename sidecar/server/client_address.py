@@ -7,22 +7,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from aiohttp import web
 
 UNKNOWN = "unknown"
+CACHED_PEERS = 1_024
+"""Peers whose address is kept as it is written here."""
 _PREFIX = 64
 """The prefix length of one IPv6 subscriber, who could evade a limit on single addresses."""
 
 
 def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
     """The address of the client, or `unknown` if the connection has none."""
+    if not trusted:
+        return _peer(request.remote or "")
     address = _parse_address(request.remote or "")
     if address is None:
         return UNKNOWN
-    if not trusted:
-        return str(address)
     for hop in reversed(",".join(request.headers.getall("X-Forwarded-For", ())).split(",")):
         if not any(address in network for network in trusted):
             break
@@ -31,6 +34,23 @@ def address_of(request: web.Request, trusted: Sequence[IPv4Network | IPv6Network
             break
         address = next_address
     return str(address)
+
+
+@lru_cache(CACHED_PEERS)
+def _peer(text: str) -> str:
+    address = _parse_address(text)
+    return UNKNOWN if address is None else str(address)
+
+
+def peer_address(request: web.Request) -> IPv4Address | IPv6Address | None:
+    """The address at the other end of the connection, whatever headers say."""
+    return _parse_address(request.remote or "")
+
+
+def is_within(address: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
+    """Whether an address lies in one of these networks."""
+    parsed = _parse_address(address)
+    return parsed is not None and any(parsed in network for network in networks)
 
 
 def rate_limit_network(address: str) -> str:

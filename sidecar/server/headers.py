@@ -45,12 +45,14 @@ KEY_PROTOCOL = "openai-insecure-api-key."
 _CREDENTIALS = frozenset(name.lower() for name in (*KEY_HEADERS, PROTOCOLS))
 
 
-def upstream_headers(received: MultiMapping[str], *, decoded: bool) -> CIMultiDict[str]:
+def upstream_headers(received: MultiMapping[str], *, decoded: bool, reserved: str = OWN_PREFIX) -> CIMultiDict[str]:
     """The request fields to send to the upstream. `decoded`: the body is sent without its content coding.
 
-    The sidecar's own keys and fields reserved for the sidecar are never forwarded.
+    The sidecar's own keys and fields reserved for the sidecar are never forwarded, nor is the field called `reserved`.
     """
-    dropped = _NOT_UP | _named_in_connection(received)
+    dropped = _NOT_UP | {reserved.lower()}
+    if "Connection" in received:
+        dropped |= _named_in_connection(received)
     if decoded:
         dropped |= {"content-encoding"}
     headers = CIMultiDict[str]()
@@ -63,7 +65,9 @@ def upstream_headers(received: MultiMapping[str], *, decoded: bool) -> CIMultiDi
 
 def client_headers(received: MultiMapping[str]) -> CIMultiDict[str]:
     """The response fields to send to the client. The content length is kept: the body passes unchanged."""
-    dropped = HOP_BY_HOP | _named_in_connection(received)
+    dropped = HOP_BY_HOP
+    if "Connection" in received:
+        dropped |= _named_in_connection(received)
     headers = CIMultiDict[str]()
     for name, value in received.items():
         low = name.lower()
@@ -83,7 +87,10 @@ def _readable(value: str) -> str:
 
 def sidecar_key(received: MultiMapping[str]) -> str | None:
     """The sidecar key among the credentials of a request, if any."""
-    return next((value for value in _credentials(received) if value.startswith(KEY_PREFIX)), None)
+    for value in _credentials(received):
+        if value.startswith(KEY_PREFIX):
+            return value
+    return None
 
 
 def scan_key(received: MultiMapping[str]) -> str | None:
@@ -120,7 +127,5 @@ def _bare(value: str) -> str:
 
 
 def _named_in_connection(received: MultiMapping[str]) -> frozenset[str]:
-    if "Connection" not in received:
-        return frozenset()
     tokens = (token.strip().lower() for value in received.getall("Connection", ()) for token in value.split(","))
     return frozenset(token for token in tokens if token)

@@ -18,7 +18,7 @@ from aiohttp.http import SERVER_SOFTWARE
 from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import ApiKey, KeyRing
-from sidecar.config import Limits, Settings
+from sidecar.config import Limits, Profile, Settings
 from sidecar.errors import RateLimited, RequestError, Unauthorized, Unavailable
 from sidecar.limits import Limiter, MemoryBudget
 from sidecar.observability import tracing
@@ -161,17 +161,30 @@ def error_location(error: BaseException) -> str:
     return f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "unknown"
 
 
+IDENTITY = web.RequestKey("identity", tuple[str | None, ApiKey | RequestError])
+"""The value of a key and what authenticating it gave, if a request was identified before it is admitted."""
+
+
 class Gatekeeper:
-    """Checks the key, then the rate limit.
+    """Checks the key, then the rate limits.
 
     An address with too many failed keys (`auth.failures`) has to wait before another key is looked up, and gets a
     429 instead of a 401. Keys in this process's cache pass: an attacker cannot lock out others at the same address.
     """
 
     def __init__(
-        self, keyring: KeyRing, limiter: Limiter, settings: Settings, refused_keys: RefusedKeys | None = None
+        self,
+        keyring: KeyRing,
+        limiter: Limiter,
+        settings: Settings,
+        refused_keys: RefusedKeys | None = None,
+        profile: tuple[str, Profile] | None = None,
     ) -> None:
-        """`refused_keys`: those of all configurations of the process, whose counts outlive a reload."""
+        """`refused_keys`: those of all configurations of the process, whose counts outlive a reload.
+
+        `profile`: the one of the requests that are admitted here, whose budget they share.
+        """
+        self._profile = profile
         self._keyring = keyring
         self._limiter = limiter
         self._limits = settings.limits
@@ -180,23 +193,42 @@ class Gatekeeper:
         self._proxies = settings.listen.trusted_proxies
         self._key_required = settings.auth.inline == "required"
 
+    async def identify(self, request: web.Request, value: str) -> ApiKey | None:
+        """The key of `value`, if it is valid; `admit` does not authenticate it again, and raises what was wrong."""
+        try:
+            key = await self._authenticate(request, value)
+        except RequestError as error:
+            request[IDENTITY] = (value, error)
+            return None
+        request[IDENTITY] = (value, key)
+        return key
+
+    def refuse(self, request: web.Request, error: RequestError) -> None:
+        """Let `admit` and `admit_inline` raise this error, in the format of the entry point."""
+        request[IDENTITY] = (None, error)
+
     async def admit(self, request: web.Request, value: str | None) -> ApiKey:
-        """Authenticate `value` and return its key; raises `Unauthorized`, `RateLimited` or `Unavailable`."""
+        """Authenticate `value` and return its key; raises `RequestError`, mostly `Unauthorized` or `RateLimited`."""
         key = await self._authenticate(request, value)
+        self._check_profile(key)
         _check_wait(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
         request[KEY_ID] = request[RESERVATION].client = key.id
         request[API_KEY] = key
+        if self._profile is not None:
+            await self._take_budget()
         return key
 
     async def admit_inline(self, request: web.Request) -> None:
         """Admit a request that may do without a key (`auth.inline`); raises as `admit` and `admit_address` do."""
         key = sidecar_key(request.headers)
-        if key is not None or self._key_required:
+        if key is not None or self._key_required or IDENTITY in request:
             await self.admit(request, key)
         elif self._proxies or request.remote not in LOOPBACK:
             await self.admit_address(request)
         else:
             request[RESERVATION].client = request.remote or ""
+            if self._profile is not None:
+                await self._take_budget()
 
     async def admit_address(self, request: web.Request) -> None:
         """Admit a request without a key; raises `RateLimited`. The clients on loopback have no rate: all share it."""
@@ -204,13 +236,29 @@ class Gatekeeper:
         if address not in LOOPBACK:
             limits = self._limits
             _check_wait(await self._limiter.take(f"from:{address}", limits.address_rate, limits.address_burst))
+        if self._profile is not None:
+            await self._take_budget()
 
     async def charge(self, request: web.Request, size: int) -> None:
         """Count the bytes of an admitted body in the budget of its key or address; raises `RateLimited`."""
         rate = self._limits.bytes
         _check_wait(await self._limiter.take(f"bytes:{request[RESERVATION].client}", rate, rate.requests, size))
 
+    async def _take_budget(self) -> None:
+        """Count the request in the budget that all clients of the profile share; raises `RateLimited`."""
+        name, profile = self._profile or ("", Profile())
+        if profile.budget is not None:
+            burst = profile.burst or self._limits.burst
+            _check_wait(await self._limiter.take(f"profile:{name}", profile.budget, burst))
+
+    def _check_profile(self, key: ApiKey) -> None:
+        """A websocket keeps the profile that it began with: raise `Unavailable` if the key has another one now."""
+        if key.profile is not None and key.profile != (self._profile[0] if self._profile else None):
+            raise Unavailable("The profile of the key has changed; connect again.", retry_after=1)
+
     async def _authenticate(self, request: web.Request, value: str | None) -> ApiKey:
+        if IDENTITY in request:
+            return _identified(request.pop(IDENTITY), value) or await self._authenticate(request, value)
         if self._keyring.has_cached(value):
             with suppress(Unauthorized):  # no longer valid: counted below like any other
                 return await self._keyring.authenticate(value)
@@ -226,6 +274,14 @@ class Gatekeeper:
         except RateLimited as error:
             self._refused.note(address, error)
             raise
+
+
+def _identified(identity: tuple[str | None, ApiKey | RequestError], value: str | None) -> ApiKey | None:
+    """The key that was identified, if `value` is still its value; raises what was wrong with it."""
+    identified, key = identity
+    if isinstance(key, RequestError):
+        raise key
+    return key if identified == value else None
 
 
 def _check_wait(wait: float) -> None:

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from sidecar.config import Block
 from sidecar.errors import RequestError, UpgradeRefused
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.types import Verdict
 from sidecar.util import codings, json
 
@@ -77,12 +77,12 @@ def error_response(error: RequestError, dialect: str) -> web.Response:
 
 
 def _headers(error: RequestError, dialect: str) -> dict[str, str]:
-    return {**retry_headers(error), **protocol(dialect).error_headers(error)}
+    return {**retry_headers(error), **PROTOCOLS[dialect].error_headers(error)}
 
 
 def error_body(error: RequestError, dialect: str) -> dict[str, Any]:
     """The error envelope, which is also the last event of an aborted stream."""
-    return protocol(dialect).error_body(error)
+    return PROTOCOLS[dialect].error_body(error)
 
 
 def blocked_response(
@@ -100,7 +100,7 @@ def blocked_response(
         "threats": list(verdict.threats),
         "layer_used": verdict.layer_used,
     }
-    return _json(block.status, body, NO_RETRY | dict(protocol(dialect).error_headers(error)))
+    return _json(block.status, body, NO_RETRY | dict(PROTOCOLS[dialect].error_headers(error)))
 
 
 def _json(status: int, value: object, headers: Mapping[str, str]) -> web.Response:

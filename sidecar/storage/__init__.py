@@ -9,8 +9,9 @@ from contextlib import suppress
 
 from sidecar.errors import StoreError
 from sidecar.storage.admins import Admin, Admins, ChangeResult, Invitation, Role, valid_name
-from sidecar.storage.analytics import Analytics, Bucket, Group, Totals
+from sidecar.storage.analytics import SCANS, Analytics, Bucket, Group, Totals
 from sidecar.storage.audit import Audit, Event
+from sidecar.storage.checkpoints import Checkpoints
 from sidecar.storage.database import CONNECTIONS, Database
 from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionPage, DecisionRow, Decisions, Sort
@@ -21,17 +22,22 @@ from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyStat
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
-from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, storable
+from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
+from sidecar.storage.teams import MAX_TEAMS, valid_team
 from sidecar.storage.trends import TREND_ROWS, Cost, Steps, Trends
 from sidecar.storage.views import MAX_VIEWS, SHARED, View, Views
+from sidecar.util.signatures import Signer
 
 __all__ = [
     "MAX_NAME",
     "MAX_QUERY",
     "MAX_RULE_CHANGES",
+    "MAX_TEAM",
+    "MAX_TEAMS",
     "MAX_VIEWS",
+    "SCANS",
     "SHARED",
     "TREND_ROWS",
     "Admin",
@@ -77,6 +83,7 @@ __all__ = [
     "state_of",
     "storable",
     "valid_name",
+    "valid_team",
 ]
 
 
@@ -87,11 +94,12 @@ class Store:
         self._database = database
         self.keys = Keys(database)
         rollups = RollUps(database)
-        self.decisions = Decisions(database, rollups)
+        self.checkpoints = Checkpoints(database)
+        self.decisions = Decisions(database, rollups, self.checkpoints)
         self.secrets = Secrets(database)
         self.admins = Admins(database)
         self.sessions = Sessions(database)
-        self.audit = Audit(database)
+        self.audit = Audit(database, self.checkpoints)
         self.notices = Notices(database)
         self.analytics = Analytics(database, rollups)
         self.trends = Trends(database, rollups, self.analytics)
@@ -116,12 +124,18 @@ class Store:
             await self._database.ping()
 
     @classmethod
-    async def open(cls, url: str, connections: int = CONNECTIONS, *, migrated: bool = False) -> Store:
+    async def open(
+        cls, url: str, connections: int = CONNECTIONS, *, migrated: bool = False, signer: Signer | None = None
+    ) -> Store:
         """Connect to `sqlite:///FILE` or `postgresql://...` and migrate the tables. `connections`: at most so many.
 
-        `migrated`: another pool of connections to a database that is open already.
+        `migrated`: another pool of connections to a database that is open already. `signer`: signs the checkpoints.
         """
-        return cls(await Database.open(url, connections=connections, migrated=migrated))
+        store = cls(await Database.open(url, connections=connections, migrated=migrated))
+        store.checkpoints.signer = signer
+        if not migrated:
+            await store.checkpoints.begin((decisions, audit))
+        return store
 
     @classmethod
     async def try_connect(cls, url: str) -> str | None:

@@ -18,13 +18,15 @@ from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, extract, f
 
 from sidecar.storage.database import Database
 from sidecar.storage.decision_filter import Filter, conditions
-from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
+from sidecar.storage.rollups import HOUR, Dimension, Hours, Names, RollUps
 from sidecar.storage.schema import decisions as table
+from sidecar.storage.teams import ids_of
 from sidecar.types import Label
 
 Grouping = Literal["model", "key_id", "layer_used", "door", "action", "route", "failure"]
 _DIMENSIONS: dict[str, Dimension] = {"model": "model", "key_id": "key", "layer_used": "layer"}
-_IN_TOTALS = frozenset({"since", "until", "key_id", "kind"})
+_IN_TOTALS = frozenset({"since", "until", "key_id", "kind", "teams", "text_hidden"})
+"""What the totals can answer, or what changes no figure."""
 SCANS = Filter(kind="scan")
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_BUCKETS = 1_000
@@ -81,7 +83,7 @@ class Analytics:
     async def other_requests(self, criteria: Filter = SCANS) -> int:
         """How many requests of the same time and key were no scans."""
         if hours := await self.hours(criteria):
-            return (await self._rollups.sums("other", hours, criteria.key_id))[0]
+            return (await self._rollups.sums("other", hours, _keys(criteria)))[0]
         (row,) = await self._rows(filtered(select(func.count()), replace(criteria, kind="other")))
         return int(row[0])
 
@@ -165,11 +167,11 @@ class Analytics:
         return [Group(rule, number, blocked[rule]) for rule, number in matches.most_common()]
 
     async def hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
-        """The hours of a filter if the totals can answer it: of whole hours, and of nothing but a key if `keys`."""
+        """The hours of a filter if the totals can answer it: of whole hours, of all keys or, if `keys`, of some."""
         names = (field.name for field in fields(Filter) if field.name not in _IN_TOTALS)
         if any(getattr(criteria, name) is not None for name in names) or criteria.kind != "scan":
             return None
-        if criteria.key_id and not keys:
+        if (criteria.key_id or criteria.teams is not None) and not keys:
             return None
         bounds = [None if at is None else at.timestamp() for at in (criteria.since, criteria.until)]
         if any(bound is not None and bound % HOUR for bound in bounds):
@@ -189,9 +191,15 @@ class Analytics:
             return list(await connection.execute(statement))
 
 
-def _of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, str]:
-    """Where the totals of a key are, or of all."""
-    return ("all", hours, "") if criteria.key_id is None else ("key", hours, criteria.key_id)
+def _of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, Names]:
+    """Where the totals of a key or of teams are, or of all."""
+    names = _keys(criteria)
+    return ("all", hours, "") if names is None else ("key", hours, names)
+
+
+def _keys(criteria: Filter) -> Names | None:
+    """The key of a filter, or a query of those of its teams; None: any."""
+    return criteria.key_id if criteria.teams is None else ids_of(criteria.teams, criteria.key_id)
 
 
 def _rank(quantile: float, total: int) -> int:

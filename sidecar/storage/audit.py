@@ -7,6 +7,7 @@ from datetime import datetime
 
 from sqlalchemy import ColumnElement, select
 
+from sidecar.storage.checkpoints import Checkpoints
 from sidecar.storage.database import Database
 from sidecar.storage.schema import audit as table
 
@@ -27,14 +28,16 @@ class Event:
 class Audit:
     """The table of events. Every method may raise `StoreError`."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, checkpoints: Checkpoints) -> None:
+        self._database, self._checkpoints = database, checkpoints
 
     async def add(self, event: Event) -> None:
         """Add an event; it is on disk when this returns."""
         row = {name: getattr(event, name) for name in ("at", "actor", "address", "action", "target", "detail")}
         async with self._database.write() as connection:
-            await connection.execute(table.insert(), row)
+            await self._checkpoints.lock(connection)
+            event_id = await connection.scalar(table.insert().values(**row).returning(table.c.id))
+            await self._checkpoints.seal(connection, table, [row | {"id": event_id}])
 
     async def query(
         self, *, actor: str | None = None, action: str | None = None, before: int | None = None, limit: int = 100

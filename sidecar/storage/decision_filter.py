@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,15 +13,17 @@ from sqlalchemy.sql.functions import GenericFunction
 
 from sidecar.storage.rollups import NO_SCANS, UNKNOWN_ROUTE
 from sidecar.storage.schema import decisions as table
+from sidecar.storage.teams import of_teams
 
 if TYPE_CHECKING:
     from sidecar.storage.decisions import DecisionRow
 
-_BOUNDS = frozenset({"since", "until", "key_id", "before"})
+_BOUNDS = frozenset({"since", "until", "key_id", "before", "teams", "text_hidden"})
 _OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind"})
 _COLUMNS_OF = {
     "label": ("threats",),
     "key_id": ("key_id",),
+    "teams": ("key_id",),
     "kind": ("failure", "segments", "door", "unscanned"),
     "outcome": ("failure", "unscanned"),
     "without": ("key_id", "model"),
@@ -56,6 +59,10 @@ class Filter:
     """A layer that ran, whether it decided or not."""
     words: str | None = None
     """The beginning of an id, a rule or a path (of the request, or in its body), a tool, or a part of the kept text."""
+    teams: Sequence[str] | None = None
+    """Only decisions with keys that belong to these teams now."""
+    text_hidden: Literal[True] | None = None
+    """Rows come without `text` and `reasoning`, and `words` are not looked for in them."""
 
 
 class _JsonItems(GenericFunction[Any]):
@@ -87,6 +94,7 @@ def bounds(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]
     clauses: list[ColumnElement[bool]] = []
     if criteria.key_id is not None:
         clauses.append(columns.key_id == criteria.key_id)
+    clauses += of_teams(columns.key_id, criteria.teams) if criteria.teams is not None else []
     if criteria.since is not None:
         clauses.append(columns.at >= criteria.since)
     if criteria.until is not None:
@@ -121,7 +129,7 @@ def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[b
         clauses.append(_has_item(columns.findings, json_member("rule") == criteria.rule))
     if criteria.ran is not None:
         clauses.append(_has_item(columns.layers, json_member("layer") == criteria.ran))
-    return clauses if criteria.words is None else [*clauses, _mentions(columns, criteria.words)]
+    return clauses if criteria.words is None else [*clauses, _mentions(columns, criteria)]
 
 
 def _is_scan(columns: Any) -> ColumnElement[bool]:
@@ -131,7 +139,8 @@ def _is_scan(columns: Any) -> ColumnElement[bool]:
     return or_(columns.segments > 0, forwarded, columns.door == "answer", tried)
 
 
-def _mentions(columns: Any, words: str) -> ColumnElement[bool]:
+def _mentions(columns: Any, criteria: Filter) -> ColumnElement[bool]:
+    words = criteria.words or ""
     begins = {
         name: func.lower(json_member(name)).startswith(words.lower(), autoescape=True) for name in ("rule", "path")
     }
@@ -142,7 +151,7 @@ def _mentions(columns: Any, words: str) -> ColumnElement[bool]:
         func.lower(columns.route).startswith(words.lower(), autoescape=True),
         _has_item(columns.findings, or_(*begins.values())),
         and_(columns.request.is_not(None), _has_item(columns.request, listed)),
-        columns.text.icontains(words, autoescape=True),
+        *([] if criteria.text_hidden else [columns.text.icontains(words, autoescape=True)]),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from datetime import datetime
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, delete, func, select, text
+from sqlalchemy import RowMapping, delete, func, select, text
 
 from sidecar.errors import StoreConflict
+from sidecar.storage.checkpoints import Checkpoints
 from sidecar.storage.database import Database
 from sidecar.storage.decision_filter import Filter, bounds, columns_of, conditions, is_flagged, is_indexed
 from sidecar.storage.rollups import COUNTED, RollUps
@@ -74,9 +75,9 @@ class DecisionPage:
 class Decisions:
     """The table of decisions. Every method may raise `StoreError`."""
 
-    def __init__(self, database: Database, rollups: RollUps) -> None:
+    def __init__(self, database: Database, rollups: RollUps, checkpoints: Checkpoints) -> None:
         self._database = database
-        self._rollups = rollups
+        self._rollups, self._checkpoints = rollups, checkpoints
 
     async def add(self, entries: Sequence[DecisionRow]) -> None:
         """Write a batch and count it, all or nothing. Existing rows are skipped, so a retry is safe."""
@@ -91,7 +92,9 @@ class Decisions:
             return
         rows = [{name: getattr(entry, name) for name in _COLUMNS} for entry in entries]
         async with self._database.write() as connection:
+            await self._checkpoints.lock(connection)
             await connection.execute(table.insert(), rows)
+            await self._checkpoints.seal(connection, table, rows)
             await self._rollups.add(connection, entries)
 
     async def _known(self, entries: Sequence[DecisionRow]) -> set[str]:
@@ -104,7 +107,7 @@ class Decisions:
         clauses = [*conditions(criteria or Filter()), *_flagged(criteria or Filter())]
         newest = select(table).where(*clauses).order_by(table.c.at.desc(), table.c.id.desc())
         async with self._database.read() as connection:
-            return [DecisionRow(**row) for row in (await connection.execute(newest.limit(limit))).mappings()]
+            return [_row(row, criteria) for row in (await connection.execute(newest.limit(limit))).mappings()]
 
     async def page(
         self, criteria: Filter, sort: Sort = "at", *, limit: int = 100, offset: int = 0, window: int = WINDOW
@@ -122,15 +125,16 @@ class Decisions:
             row_ids = list(await connection.scalars(ids))
             last_row = None if len(row_ids) >= limit else await connection.scalar(edge)
             matching = select(table).where(table.c.id.in_(row_ids))
-            rows = {row["id"]: DecisionRow(**row) for row in (await connection.execute(matching)).mappings()}
+            rows = {row["id"]: _row(row, criteria) for row in (await connection.execute(matching)).mappings()}
             return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row)
 
-    async def get(self, decision_id: str) -> DecisionRow | None:
-        """One row."""
+    async def get(self, decision_id: str, criteria: Filter | None = None) -> DecisionRow | None:
+        """One row, if it lies within the time, key and teams of `criteria`."""
+        limits = bounds(criteria or Filter())
         async with self._database.read() as connection:
-            rows = await connection.execute(select(table).where(table.c.id == decision_id))
+            rows = await connection.execute(select(table).where(table.c.id == decision_id, *limits))
             row = rows.mappings().one_or_none()
-            return None if row is None else DecisionRow(**row)
+            return None if row is None else _row(row, criteria)
 
     async def count(self, criteria: Filter | None = None) -> int:
         """The number of matching rows."""
@@ -140,14 +144,14 @@ class Decisions:
 
     async def purge(self, older_than: datetime) -> int:
         """Delete rows older than that, in short transactions; returns how many."""
-        return await self._delete(table.c.at < older_than)
+        return await self._delete(older_than)
 
     async def keep(self, max_rows: int) -> int:
         """Delete the oldest rows beyond `max_rows`, in short transactions; returns how many."""
         newest = select(table.c.at).order_by(table.c.at.desc()).offset(max_rows).limit(1)
         async with self._database.read() as connection:
             cutoff = (await connection.execute(newest)).scalar_one_or_none()
-        return 0 if cutoff is None else await self._delete(table.c.at <= cutoff)
+        return 0 if cutoff is None else await self._delete(cutoff + timedelta(microseconds=1))
 
     async def bytes(self) -> int | None:
         """The used size of SQLite's file, without free pages; None for other databases."""
@@ -160,17 +164,26 @@ class Decisions:
             ]
         return (pages - free) * size
 
-    async def _delete(self, condition: ColumnElement[bool]) -> int:
-        oldest = select(table.c.id).where(condition).limit(PURGE_BATCH)
+    async def _delete(self, horizon: datetime) -> int:
+        """Delete the rows before the horizon."""
+        oldest = select(table.c.id).where(table.c.at < horizon).limit(PURGE_BATCH)
         statement = delete(table).where(table.c.id.in_(oldest)).returning(*(table.c[name] for name in COUNTED))
         total = 0
         while True:
             async with self._database.write() as connection:
+                await self._checkpoints.lock(connection)
                 deleted: list[Any] = list(await connection.execute(statement))
+                if deleted:
+                    await self._checkpoints.prune(connection, table, horizon, len(deleted))
                 await self._rollups.add(connection, deleted, -1)
             total += len(deleted)
             if len(deleted) < PURGE_BATCH:
                 return total
+
+
+def _row(values: RowMapping, criteria: Filter | None) -> DecisionRow:
+    row = DecisionRow(**values)
+    return replace(row, text=None, reasoning=None) if criteria and criteria.text_hidden else row
 
 
 def _flagged(criteria: Filter) -> list[Any]:

@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import disagreements as table
+from sidecar.storage.teams import of_teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,20 @@ class Disagreements:
         await self._database.insert_new(table, rows)
 
     async def query(
-        self, *, other_revision: str | None = None, before: Disagreement | None = None, limit: int = 100
+        self,
+        *,
+        other_revision: str | None = None,
+        before: Disagreement | None = None,
+        limit: int = 100,
+        teams: Sequence[str] | None = None,
     ) -> list[Disagreement]:
-        """The newest rows, at most `limit`; `before` is the last one of the previous page."""
-        newest = select(table).order_by(table.c.at.desc(), table.c.decision.desc()).limit(limit)
+        """The newest rows, of these teams, at most `limit`; `before` is the last one of the previous page."""
+        newest = (
+            select(table)
+            .where(*of_teams(table.c.key_id, teams))
+            .order_by(table.c.at.desc(), table.c.decision.desc())
+            .limit(limit)
+        )
         if other_revision is not None:
             newest = newest.where(table.c.other_revision == other_revision)
         if before is not None:
@@ -56,17 +67,20 @@ class Disagreements:
         async with self._database.read() as connection:
             return [Disagreement(**row) for row in (await connection.execute(newest)).mappings()]
 
-    async def get(self, decision: str) -> Disagreement | None:
-        """The disagreement about one decision."""
+    async def get(self, decision: str, teams: Sequence[str] | None = None) -> Disagreement | None:
+        """The disagreement about one decision, if that is of these teams."""
+        one = select(table).where(table.c.decision == decision, *of_teams(table.c.key_id, teams))
         async with self._database.read() as connection:
-            row = (await connection.execute(select(table).where(table.c.decision == decision))).mappings().one_or_none()
+            row = (await connection.execute(one)).mappings().one_or_none()
         return None if row is None else Disagreement(**row)
 
-    async def count(self) -> dict[tuple[str, str], int]:
-        """How many, by actual and shadow action."""
+    async def count(self, teams: Sequence[str] | None = None) -> dict[tuple[str, str], int]:
+        """How many, of these teams, by actual and shadow action."""
         pair = (table.c.action, table.c.other_action)
         async with self._database.read() as connection:
-            rows = await connection.execute(select(*pair, func.count()).group_by(*pair))
+            rows = await connection.execute(
+                select(*pair, func.count()).where(*of_teams(table.c.key_id, teams)).group_by(*pair)
+            )
             return {(action, other_action): number for action, other_action, number in rows}
 
     async def keep(self, max_rows: int) -> int:

@@ -5,6 +5,7 @@ A text is stored as its digest only (`sidecar.scan.exceptions`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +14,7 @@ from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import exceptions as table
+from sidecar.storage.teams import of_teams
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +57,36 @@ class Exceptions:
         async with self._database.write() as connection:
             await connection.execute(table.insert(), asdict(exception))
 
-    async def query(self, limit: int = 1000, *, offset: int = 0, rule: str = "") -> list[RuleException]:
-        """All exceptions, or those of a rule, including revoked and expired ones, the newest first."""
-        newest = select(table).where(*_of(rule)).order_by(table.c.created_at.desc(), table.c.id)
+    async def query(
+        self, limit: int = 1000, *, offset: int = 0, rule: str = "", teams: Sequence[str] | None = None
+    ) -> list[RuleException]:
+        """All exceptions, or those of a rule or for keys of these teams, also revoked ones, the newest first."""
+        newest = select(table).where(*_of(rule, teams)).order_by(table.c.created_at.desc(), table.c.id)
         return await self._select(newest.offset(offset).limit(limit))
 
-    async def count(self, rule: str = "") -> int:
-        """How many there are in all, or of a rule."""
+    async def count(self, rule: str = "", *, teams: Sequence[str] | None = None) -> int:
+        """How many there are in all, or of a rule, or for keys of these teams."""
+        number = select(func.count()).select_from(table).where(*_of(rule, teams))
         async with self._database.read() as connection:
-            return int(await connection.scalar(select(func.count()).select_from(table).where(*_of(rule))) or 0)
+            return int(await connection.scalar(number) or 0)
 
-    async def by_rule(self) -> dict[str, Marks]:
-        """The marks of each rule that has any."""
+    async def by_rule(self, teams: Sequence[str] | None = None) -> dict[str, Marks]:
+        """The marks of each rule that has any, for keys of these teams."""
         decision = func.coalesce(table.c.decision, table.c.id)
-        counts = select(table.c.rule, func.count(), func.count(decision.distinct())).group_by(table.c.rule)
+        counts = select(table.c.rule, func.count(), func.count(decision.distinct())).where(*_of("", teams))
         async with self._database.read() as connection:
-            return {rule: Marks(*numbers) for rule, *numbers in await connection.execute(counts)}
+            rows = await connection.execute(counts.group_by(table.c.rule))
+            return {rule: Marks(*numbers) for rule, *numbers in rows}
 
     async def valid(self, now: datetime, limit: int = 10_000) -> list[RuleException]:
         """The exceptions that apply at `now`, the newest first."""
         valid = select(table).where(table.c.revoked_at.is_(None), table.c.expires_at > now)
         return await self._select(valid.order_by(table.c.created_at.desc(), table.c.id).limit(limit))
 
-    async def get(self, exception_id: str) -> RuleException | None:
-        """One exception."""
-        rows = await self._select(select(table).where(table.c.id == exception_id))
+    async def get(self, exception_id: str, *, teams: Sequence[str] | None = None) -> RuleException | None:
+        """One exception, if it is for a key of these teams."""
+        conditions = (table.c.id == exception_id, *of_teams(table.c.key_id, teams))
+        rows = await self._select(select(table).where(*conditions))
         return rows[0] if rows else None
 
     async def revoke(self, exception_id: str, at: datetime, by: str) -> bool:
@@ -99,5 +106,5 @@ class Exceptions:
             return [RuleException(**row) for row in (await connection.execute(statement)).mappings()]
 
 
-def _of(rule: str) -> list[ColumnElement[bool]]:
-    return [table.c.rule == rule] if rule else []
+def _of(rule: str, teams: Sequence[str] | None) -> list[ColumnElement[bool]]:
+    return [*([table.c.rule == rule] if rule else []), *of_teams(table.c.key_id, teams)]

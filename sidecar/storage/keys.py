@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -14,11 +14,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sidecar.storage.database import Database
 from sidecar.storage.schema import MAX_LINEAGE
 from sidecar.storage.schema import keys as table
+from sidecar.storage.teams import of_teams
 from sidecar.util.units import Rate
 
 LOOK_UP_TIMEOUT = 2.0
 Mode = Literal["enforce", "monitor"]
-_CHANGEABLE = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules")
+_CHANGEABLE = ("expires_at", "rate_requests", "rate_period", "burst", "threshold", "mode", "rules", "team", "profile")
 
 
 class KeyState(StrEnum):
@@ -31,7 +32,7 @@ class KeyState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """The record of a key, without its value. `None` from `rate` to `rules` means the general setting."""
+    """The record of a key, without its value. `None` from `rate` to `profile` means the general setting."""
 
     id: str
     name: str
@@ -47,8 +48,12 @@ class ApiKey:
     mode: Mode | None = None
     rules: str | None = None
     """Rule changes, as `sidecar.util.units.parse_rule_changes` reads it."""
+    profile: str | None = None
+    """The profile of the settings that its requests have."""
     lineage: str | None = None
     """The ids of the keys that it is a successor of, the latest first, with blanks between them."""
+    team: str | None = None
+    """Whose users see it and its decisions; None: those who see all teams."""
 
     @property
     def former_ids(self) -> tuple[str, ...]:
@@ -69,13 +74,15 @@ class ApiKey:
 
 
 class KeyOverrides(TypedDict, total=False):
-    """Settings that a key may override; `None` means the general setting."""
+    """What a key may have of its own; `None` means the general setting, or no team."""
 
     rate: Rate | None
     burst: int | None
     threshold: float | None
     mode: Mode | None
     rules: str | None
+    team: str | None
+    profile: str | None
 
 
 class KeyChanges(KeyOverrides, total=False):
@@ -101,16 +108,31 @@ class Keys:
             return _key_and_digest(await connection.execute(_by_id(key_id)))
 
     async def with_terms(self) -> list[ApiKey]:
-        """Those that are not revoked and have a mode, a threshold or rules of their own."""
-        terms = or_(*(column.is_not(None) for column in (table.c.mode, table.c.threshold, table.c.rules)))
+        """Those that are not revoked and have a mode, a threshold, rules or a profile of their own."""
+        terms = or_(
+            *(column.is_not(None) for column in (table.c.mode, table.c.threshold, table.c.rules, table.c.profile))
+        )
         statement = select(table).where(table.c.revoked_at.is_(None), terms).order_by(table.c.id)
         async with self._database.read() as connection:
             return [_key(row) for row in await connection.execute(statement)]
 
-    async def list(self) -> list[ApiKey]:
-        """All keys, the oldest first."""
+    async def of_teams(self, key_id: str, teams: Sequence[str] | None) -> ApiKey | None:
+        """The key if it belongs to these teams."""
         async with self._database.read() as connection:
-            rows = await connection.execute(select(table).order_by(table.c.created_at, table.c.id))
+            row = _key_and_digest(await connection.execute(_by_id(key_id).where(*of_teams(table.c.id, teams))))
+        return row and row[0]
+
+    async def teams(self) -> Sequence[str]:
+        """The teams that have keys."""
+        names = select(table.c.team).where(table.c.team.is_not(None)).distinct().order_by(table.c.team)
+        async with self._database.read() as connection:
+            return [str(name) for name in await connection.scalars(names)]
+
+    async def list(self, teams: Sequence[str] | None = None) -> list[ApiKey]:
+        """All keys, or those of these teams, the oldest first."""
+        rows_of = select(table).where(*of_teams(table.c.id, teams)).order_by(table.c.created_at, table.c.id)
+        async with self._database.read() as connection:
+            rows = await connection.execute(rows_of)
             return [_key(row) for row in rows]
 
     async def revoke(self, key_id: str, at: datetime) -> bool:

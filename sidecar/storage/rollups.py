@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
@@ -31,6 +31,8 @@ DAILY: dict[str, str] = {name: f"d{name}" for name in ("key", "model", "layer", 
 """The dimensions with many names, and those of their daily totals, at the first hour of each day."""
 COUNTS = ("scans", "blocked", "recommended", "unscanned", "failed")
 NUMBERS = (*COUNTS, "microseconds")
+Names = str | Select[Any]
+"""A name, or a query of names."""
 _Totals = dict[tuple[str, int, str], list[int]]
 
 
@@ -111,17 +113,17 @@ class RollUps:
         """The first hour with totals of `cost`; known once `covers` has been asked."""
         return self._first_hour_of_costs
 
-    async def sums(self, dimension: Dimension, hours: Hours, name: str | None = "") -> list[int]:
-        """The counts of one name, or of all."""
+    async def sums(self, dimension: Dimension, hours: Hours, name: Names | None = "") -> list[int]:
+        """The counts of one name or of several, or of all."""
         numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in COUNTS)
-        names = [] if name is None else [table.c.name == name]
+        names = [] if name is None else [_is_of(name)]
         rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *names)
         return [int(number) for number in rows[0]]
 
-    async def by_hour(self, dimension: Dimension, hours: Hours, name: str = "") -> list[tuple[int, int, int]]:
-        """Hour, decisions and blocked of one name; hours without any are left out."""
+    async def by_hour(self, dimension: Dimension, hours: Hours, name: Names = "") -> list[tuple[int, int, int]]:
+        """Hour, decisions and blocked of each name; hours without any are left out."""
         columns = select(table.c.hour, table.c.scans, table.c.blocked)
-        rows = await self._rows(columns, hours, table.c.dimension == dimension, table.c.name == name)
+        rows = await self._rows(columns, hours, table.c.dimension == dimension, _is_of(name))
         return [(hour, scans, blocked) for hour, scans, blocked in rows]
 
     async def by_step(self, dimension: Dimension, hours: Hours, length: int) -> list[tuple[int, str, int, int]]:
@@ -145,6 +147,10 @@ class RollUps:
     async def _rows(self, statement: Any, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
         async with self._database.read() as connection:
             return list(await connection.execute(statement.where(*_bounds(hours), *extra)))
+
+
+def _is_of(name: Names) -> ColumnElement[bool]:
+    return table.c.name == name if isinstance(name, str) else table.c.name.in_(name)
 
 
 _KEY = ("dimension", "hour", "name")

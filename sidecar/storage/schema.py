@@ -24,6 +24,7 @@ from sqlalchemy import (
     MetaData,
     String,
     Table,
+    Text,
     TypeDecorator,
     text,
 )
@@ -37,6 +38,7 @@ FLAGGED_COLUMNS = ("at", "id", "threats", "action", "recommended", "failure", "u
 MAX_TEXT = 100_000
 MAX_QUERY = 2_000
 """Characters of the query of a saved view."""
+MAX_TEAM = 64
 
 
 def storable(text: str, length: int) -> str:
@@ -81,6 +83,11 @@ metadata = MetaData()
 
 MAX_RULE_CHANGES = 2_000
 """Characters of the rule changes of a key."""
+MAX_TEAMS_TEXT = 50 * (MAX_TEAM + 1)
+"""Characters of the teams of a user, with blanks between them."""
+MAX_SUBJECT = 1_000
+"""Characters of an identity: the issuer and its `sub`."""
+MAX_PROFILE_NAME = 48
 MAX_LINEAGE = 400
 """Earlier keys that a key remembers: with a rotation each day more than a year, the longest life of an exception."""
 
@@ -108,6 +115,8 @@ keys = Table(
     _text("successor", 8, nullable=True),
     _text("rules", MAX_RULE_CHANGES, nullable=True),
     _text("lineage", 9 * MAX_LINEAGE, nullable=True),
+    _text("team", MAX_TEAM, nullable=True),
+    _text("profile", MAX_PROFILE_NAME, nullable=True),
 )
 
 decisions = Table(
@@ -175,6 +184,9 @@ admins = Table(
     _text("password", 200),
     Column("created_at", Moment, nullable=False),
     Column("last_login_at", Moment),
+    _text("teams", MAX_TEAMS_TEXT, nullable=True),
+    _text("subject", MAX_SUBJECT, nullable=True),
+    Index("admins_by_subject", "subject", unique=True),
 )
 
 invitations = Table(
@@ -185,6 +197,7 @@ invitations = Table(
     _text("role", 16),
     _text("created_by", 64),
     Column("expires_at", Moment, nullable=False),
+    _text("teams", MAX_TEAMS_TEXT, nullable=True),
 )
 
 sessions = Table(
@@ -242,6 +255,20 @@ disagreements = Table(
     Column("other_score", Float, nullable=False),
     Column("other_rules", JSON, nullable=False),
     Index("disagreements_by_time", "at", "decision"),
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _text("chain", 16, primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    _text("kind", 8),
+    Column("latest", BigInteger, nullable=False),
+    Column("body", Text, nullable=False),
+    _text("previous", 64),
+    _text("key", 16),
+    _text("signature", 128),
 )
 
 mcp_pins = Table(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import RowMapping, delete, or_, select, update
 
 from sidecar.storage.admins import Role
 from sidecar.storage.database import Database
 from sidecar.storage.schema import admins
 from sidecar.storage.schema import sessions as table
+from sidecar.storage.teams import split_teams
+
+_OF_ACCOUNTS = select(table, admins.c.role, admins.c.teams).join(admins, admins.c.name == table.c.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Session:
     created_at: datetime
     used_at: datetime
     address: str
+    teams: tuple[str, ...] | None = None
+    """The teams that the account is limited to; None: all."""
 
 
 class Sessions:
@@ -41,17 +46,17 @@ class Sessions:
     async def find(self, digest: bytes, *, used_after: datetime, created_after: datetime) -> Session | None:
         """The session with that digest if it was used, and created, after those times."""
         fresh = table.c.digest == digest, table.c.used_at > used_after, table.c.created_at > created_after
-        statement = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(*fresh)
+        statement = _OF_ACCOUNTS.where(*fresh)
         async with self._database.read() as connection:
             row = (await connection.execute(statement)).mappings().one_or_none()
-        return None if row is None else Session(**{**row, "role": Role(row["role"])})
+        return None if row is None else _session(row)
 
     async def list(self, name: str) -> list[Session]:
         """All sessions of an account, the most recently used first."""
-        statement = select(table, admins.c.role).join(admins, admins.c.name == table.c.name).where(table.c.name == name)
+        statement = _OF_ACCOUNTS.where(table.c.name == name)
         async with self._database.read() as connection:
             rows = (await connection.execute(statement.order_by(table.c.used_at.desc()))).mappings()
-            return [Session(**{**row, "role": Role(row["role"])}) for row in rows]
+            return [_session(row) for row in rows]
 
     async def touch(self, digest: bytes, now: datetime) -> None:
         """Record a use of the session."""
@@ -73,3 +78,7 @@ class Sessions:
         expired = or_(table.c.used_at <= used_before, table.c.created_at <= created_before)
         async with self._database.write() as connection:
             await connection.execute(delete(table).where(expired))
+
+
+def _session(row: RowMapping) -> Session:
+    return Session(**{**row, "role": Role(row["role"]), "teams": split_teams(row["teams"])})

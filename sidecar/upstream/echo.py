@@ -6,7 +6,7 @@ sees what a server would have sent.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import Any
@@ -51,10 +51,10 @@ class EchoUpstream:
 class _EchoResponse:
     """A response that is generated while it is read."""
 
-    def __init__(self, status: int, content_type: str, parts: Iterator[bytes]) -> None:
+    def __init__(self, status: int, headers: Mapping[str, str], parts: Iterable[bytes]) -> None:
         self.status = status
         self.reason = HTTPStatus(status).phrase
-        self.headers = CIMultiDict({"Content-Type": content_type})
+        self.headers = CIMultiDict(headers)
         self._parts = parts
 
     async def chunks(self) -> AsyncIterator[bytes]:
@@ -82,7 +82,7 @@ def _respond(method: str, path: str, raw: bytes) -> _EchoResponse:
     build, build_events = builders
     if build_events is None or document.get("stream") is not True:
         return _json(200, build(document))
-    return _EchoResponse(200, EVENTS, build_events(document))
+    return _EchoResponse(200, {"Content-Type": EVENTS}, build_events(document))
 
 
 def _parse(raw: bytes) -> dict[str, Any] | None:
@@ -94,4 +94,5 @@ def _parse(raw: bytes) -> dict[str, Any] | None:
 
 
 def _json(status: int, value: object) -> _EchoResponse:
-    return _EchoResponse(status, JSON, iter([json.dumps(value)]))
+    body = json.dumps(value)
+    return _EchoResponse(status, {"Content-Type": JSON, "Content-Length": str(len(body))}, (body,))

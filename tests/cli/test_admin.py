@@ -39,14 +39,14 @@ async def run(folder: Path, *arguments: str) -> Result:
 
 async def test_an_account_is_made_by_a_link(site: DashboardSite, tmp_path: Path) -> None:
     """The link is all that standard output holds, and works beside a running server."""
-    result = await run(tmp_path, "create", "ops", "--role", "viewer")
+    result = await run(tmp_path, "create", "ops", "--role", "viewer", "--teams", "shop,ads")
     assert result.exit_code == 0, result.output
     link = result.stdout.strip()
     assert link.startswith("http://127.0.0.1:8081/invitation/")
     assert (await site.stranger.join(link.removeprefix("http://127.0.0.1:8081"))).location == "/"
     account = await site.store.admins.get("ops")
     assert account
-    assert account.role is Role.VIEWER
+    assert (account.role, account.teams) == (Role.VIEWER, ("ads", "shop"))
     event = (await site.store.audit.query(action="user_invited", actor="command line"))[0]
     assert (event.target, event.address) == ("ops", f"user {pwd.getpwuid(os.getuid()).pw_name}")
 

@@ -51,6 +51,30 @@ async def test_a_rule_that_does_not_exist_is_refused(ring: KeyRing, tmp_path: Pa
     assert (await run(tmp_path, "create", "shop", "--rules", "INJ-100=off")).exit_code == 0
 
 
+async def test_a_key_says_what_is_in_force_and_where_it_comes_from(
+    ring: KeyRing, store_url: str, tmp_path: Path
+) -> None:
+    """As a table and as JSON; a profile that is not configured cannot be given, and one that is gone is told."""
+    values = {"store": {"url": store_url}, "profiles": {"strict": {"threshold": 0.4}}}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    refused = await run(tmp_path, "create", "shop", "--profile", "strikt")
+    assert (refused.exit_code, await ring.list()) == (2, [])
+    assert "there is no profile strikt (profiles: strict)" in refused.output
+    await run(tmp_path, "create", "shop", "--profile", "strict", "--mode", "monitor")
+    (key,) = await ring.list()
+    shown = await run(tmp_path, "show", key.id)
+    assert f"{key.id}  shop (development), valid, profile strict" in shown.output
+    described = json.loads((await run(tmp_path, "show", key.id, "--json")).output)
+    terms = {term["name"]: (term["value"], term["origin"]) for term in described["terms"]}
+    assert (terms["threshold"], terms["mode"]) == (("0.4", "profile strict"), ("monitor", "key"))
+    values["profiles"] = {}
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(values), "utf-8")
+    assert "its requests are refused" in (await run(tmp_path, "show", key.id)).output
+    await run(tmp_path, "change", key.id, "--profile", "none")
+    assert [key.profile for key in await ring.list()] == [None]
+    assert (await run(tmp_path, "show", "8fKq2mZx")).exit_code == 2
+
+
 async def test_the_store_is_named(ring: KeyRing, store: Store, tmp_path: Path) -> None:
     """Where the key was made: a server with another store does not know it. No password is shown."""
     done = await run(tmp_path, "create", "shop")

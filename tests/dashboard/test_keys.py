@@ -247,3 +247,18 @@ async def test_many_keys_come_page_by_page_and_are_found_by_name(site: Dashboard
         f"/keys/{key.id}" for key in await site.store.keys.list() if key.name == "team-3."
     ]
     assert "No key of this name" in (await site.vic.get("/keys?text=nobody")).text
+
+
+async def test_a_keys_page_shows_where_each_term_comes_from(site: DashboardSite) -> None:
+    """A key with a profile that is not configured is said to be refused; without profiles there is none to choose."""
+    key, _ = await site.dependencies.keyring.create("shop", threshold=0.4)
+    page = await site.ada.get(f"/keys/{key.id}")
+    assert "threshold, model 0.4 key" in page.text
+    assert "responses off all requests" in page.text
+    assert 'name="profile"' not in page.body
+    await site.dependencies.keyring.change(key.id, {"profile": "gone"})
+    page = await site.ada.get(f"/keys/{key.id}")
+    assert "Its profile gone is not configured: requests with this key are refused." in page.text
+    assert '<option value="gone" selected>' in page.body
+    refused = await site.ada.post(f"/keys/{key.id}", {"profile": "other"})
+    assert refused.status == 400

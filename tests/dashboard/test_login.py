@@ -35,7 +35,7 @@ async def test_links_that_do_not_hold_are_gone(site: DashboardSite) -> None:
     assert (await site.stranger.join(used)).location == "/"
     for path in (used, replaced, f"/invitation/{expired}", "/invitation/invented"):
         assert (await site.visitor().get(path)).status == 410
-    assert [user.name for user in await site.store.admins.list()] == ["ada", "new", "vic"]
+    assert [user.name for user in await site.store.admins.list()] == ["ada", "new", "oda", "vic"]
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_links_lead_to_the_rows_of_a_range_or_of_one_step() -> None:
     assert period.rows(key="", label="jailbreak") == (
         "/decisions?since=2026-05-01T00%3A00&until=2026-05-02T00%3A00&label=jailbreak"
     )
-    assert period.zoom(since, "k1") == "/?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00&key=k1"
+    assert period.zoom(since, key="k1") == "/?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00&key=k1"
     minute = Period(since, since + HOUR, MINUTE)
     assert period.zoom(since, page="/trends") == "/trends?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00"
     assert minute.zoom(since) == "/decisions?since=2026-05-01T00%3A00&until=2026-05-01T00%3A01"
@@ -92,7 +92,7 @@ def test_a_range_has_one_before_one_around_and_one_after_it() -> None:
         "Zoom out": [("since", "2026-04-30T12:00"), ("until", "2026-05-02T12:00")],
         "Later": [("since", "2026-05-02T00:00"), ("until", "2026-05-03T00:00")],
     }
-    named = read_period(Form(range="day"), NOW).around("k1")
+    named = read_period(Form(range="day"), NOW).around(key="k1")
     assert list(named) == ["Earlier", "Zoom out"]
     assert dict(parse_qsl(named["Zoom out"]))["until"] == "2026-05-01T13:00"
     assert all(query.endswith("key=k1") for query in named.values())

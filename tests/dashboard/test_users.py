@@ -68,3 +68,22 @@ async def test_one_admin_remains(site: DashboardSite) -> None:
     for path in ("/users/nobody/remove", "/users/nobody/role", "/users/nobody/reset"):
         assert (await site.ada.post(path, {"role": "viewer"}, page="/users")).status == 404
     assert (await site.ada.post("/users/vic/role", {"role": "god"}, page="/users")).status == 400
+
+
+async def test_teams_are_given_with_the_invitation_and_changed_later(site: DashboardSite) -> None:
+    """In force from the next request on; odd names come back with the reason, and all is in the audit trail."""
+    page = await site.ada.post("/users", {"name": "new", "role": "operator", "teams": "shop, ads"})
+    assert (await site.stranger.join(link_in(page.text))).location == "/"
+    assert "teams: ads, shop" in (await site.stranger.get("/account")).text
+    odd = await site.ada.post("/users/new/teams", {"teams": "<script>"}, page="/users")
+    assert (odd.status, odd.reader.tags.count("script")) == (400, 1)
+    changed = await site.ada.post("/users/new/teams", {"teams": ""}, page="/users")
+    assert changed.location == "/users?done=user_teams_changed"
+    assert "all teams" in (await site.stranger.get("/account")).text
+    assert (await site.ada.post("/users/nobody/teams", {"teams": ""}, page="/users")).status == 404
+    events = [(event.action, event.target, event.detail) for event in await site.store.audit.query(limit=3)]
+    assert events == [
+        ("user_teams_changed", "new", "teams ads, shop to all teams"),
+        ("invitation_accepted", "new", "operator"),
+        ("user_invited", "new", "operator, teams ads, shop"),
+    ]

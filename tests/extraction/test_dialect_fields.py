@@ -8,7 +8,7 @@ from sidecar.extraction.dialect_fields import SHARED, fields_of
 from sidecar.extraction.field_table import fold
 from sidecar.protocols import PROTOCOLS, Protocol
 
-EACH = pytest.mark.parametrize("each", PROTOCOLS, ids=lambda each: each.name)
+EACH = pytest.mark.parametrize("each", PROTOCOLS.values(), ids=lambda each: each.name)
 
 
 @EACH

@@ -16,7 +16,7 @@ from sidecar.extraction.field_table import (
     fold,
     looks_like_id,
 )
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 
 TABLE = json.loads((Path(__file__).parent.parent / "data" / "openai_text_paths.json").read_text("utf-8"))
 
@@ -70,5 +70,5 @@ def test_ignored_places_are_written_as_patterns() -> None:
 
 def test_unknown_operations_may_hold_a_chat() -> None:
     """An operation added by the operator is read as a chat, in the dialect of its route."""
-    assert protocol("openai").shape("/score").turns == {"messages[]"}
-    assert "system" in protocol("anthropic").shape("/score").system
+    assert PROTOCOLS["openai"].shape("/score").turns == {"messages[]"}
+    assert "system" in PROTOCOLS["anthropic"].shape("/score").system

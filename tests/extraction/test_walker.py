@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sidecar.errors import BodyError
 from sidecar.extraction import walker
 from sidecar.extraction.walker import Location, Walker
-from sidecar.protocols import Shape, protocol
+from sidecar.protocols import PROTOCOLS, Shape
 
 
 def walk(document: Any, **options: bool) -> Walker:
@@ -128,7 +128,7 @@ def test_plain_turns_are_read_as_any_others(turns: list[Any], operation: str) ->
     """The fast path collects exactly what the regular walk collects, in the same order."""
     for name in ("messages", "input", "items"):
         document: Any = {"model": "m", name: turns, "metadata": {name: turns}}
-        quick, slow = (kind(protocol("openai").shape(operation)) for kind in (Walker, SlowWalker))
+        quick, slow = (kind(PROTOCOLS["openai"].shape(operation)) for kind in (Walker, SlowWalker))
         for candidate in (quick, slow):
             candidate.run(document, Location())
         assert (quick.leaves, quick.media, quick.references) == (slow.leaves, slow.media, slow.references)

@@ -44,6 +44,7 @@ PLACES: list[tuple[dict[str, Any], str, str]] = [
     ({"failure": {"unknown_route": "allow"}}, "failure", "failure.unknown_route: allow"),
     ({"failure": {"input": {"malformed": "allow"}}}, "failure", "failure.input.malformed: allow"),
     ({"inline": {"files": "allow"}}, "failure", "inline.files: allow"),
+    ({"profiles": {"p": {"mode": "monitor"}}}, "profiles", "profile p: mode monitor"),
 ]
 KEY = ApiKey("8XWMibO0", "team-a", "production", datetime.now(UTC))
 

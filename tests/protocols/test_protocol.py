@@ -5,26 +5,26 @@ from __future__ import annotations
 import pytest
 
 from sidecar.errors import RequestError
-from sidecar.protocols import PROTOCOLS, Protocol, RouteKind, StreamState, data, protocol, protocol_of
+from sidecar.protocols import PROTOCOLS, Protocol, RouteKind, StreamState, data, protocol_of
 from sidecar.protocols.protocol import event, shape
 from sidecar.util.aws_event_stream import message_length
 
-EACH = pytest.mark.parametrize("each", PROTOCOLS, ids=lambda each: each.name)
+EACH = pytest.mark.parametrize("each", PROTOCOLS.values(), ids=lambda each: each.name)
 
 
 @EACH
 def test_a_protocol_is_found_by_name_and_by_operation(each: Protocol) -> None:
     """Every operation of its table is its own; an unknown one counts as OpenAI's."""
-    assert protocol(each.name) is each
+    assert PROTOCOLS[each.name] is each
     assert all(protocol_of(name) is each for names in each.routes.values() for name in names.split())
-    assert protocol_of("/my/own/route") is protocol("openai")
+    assert protocol_of("/my/own/route") is PROTOCOLS["openai"]
 
 
 def test_no_operation_is_in_two_protocols_or_kinds() -> None:
     """Each has one entry."""
-    operations = [name for each in PROTOCOLS for names in each.routes.values() for name in names.split()]
+    operations = [name for each in PROTOCOLS.values() for names in each.routes.values() for name in names.split()]
     assert len(operations) == len(set(operations))
-    assert set(PROTOCOLS[0].routes) <= set(RouteKind)
+    assert set(PROTOCOLS["openai"].routes) <= set(RouteKind)
 
 
 def is_whole(part: bytes) -> bool:

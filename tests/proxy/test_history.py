@@ -144,8 +144,8 @@ async def test_a_scan_that_fails_on_the_way_leaves_the_first_verdict_standing() 
         endpoint.scanner.opens = True
         judge = endpoint.scanner.scan
 
-        async def once(request: Any, caller: Any) -> Verdict:
-            results = await judge(request, caller)
+        async def once(request: Any, caller: Any, decision: str) -> Verdict:
+            results = await judge(request, caller, decision)
             endpoint.scanner.cause = "deadline"
             return results
 

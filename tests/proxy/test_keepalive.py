@@ -11,7 +11,7 @@ from aiohttp import web
 from inline_proxy import CHAT, eventually, post, run_proxy
 from recording import Received, head, recording, stream
 
-from sidecar.protocols import protocol
+from sidecar.protocols import PROTOCOLS
 from sidecar.proxy.keepalive import Keepalive
 from sidecar.response_scan.sse import EVENT_BYTES
 
@@ -19,7 +19,7 @@ STREAM = CHAT | {"stream": True, "max_tokens": 9}
 EVENT = b'data: {"n": 1}\n\n'
 SETTINGS: Any = {"upstream": {"idle_timeout": 60.0}, "answers": {"keepalive": 0.1}}
 
-COMMENT, PING = protocol("openai").keepalive, protocol("anthropic").keepalive
+COMMENT, PING = PROTOCOLS["openai"].keepalive, PROTOCOLS["anthropic"].keepalive
 
 
 async def silent(sent: bytes, path: str, settings: Any = SETTINGS, *, size: int = 0) -> bytes:

@@ -294,3 +294,47 @@ async def test_a_large_body_does_not_hold_up_others() -> None:
         assert (await endpoint.ask({"messages": texts})).status == 200
         assert (await endpoint.ask({"messages": [*texts, {"role": "user", "content": "EVIL"}]})).status == 400
     assert len(upstream.requests) == 1
+
+
+CONVERSE = {"messages": [{"role": "user", "content": [{"text": "hi"}]}]}
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+WITH_QUERY = (
+    ("POST", "/v1/chat/completions", CHAT),
+    ("POST", "/v1/responses", {"model": "m", "input": "hi"}),
+    ("POST", "/v1/messages", CHAT | {"max_tokens": 9}),
+    ("POST", "/openai/deployments/m/chat/completions", CHAT),
+    ("POST", "/v1beta/models/gemini-3:generateContent", CONTENTS),
+    ("POST", "/model/anthropic.claude-4/converse", CONVERSE),
+    ("POST", "/v2/chat", CHAT),
+    ("GET", "/v1/models", None),
+)
+
+
+@pytest.mark.parametrize(("method", "path", "body"), WITH_QUERY)
+async def test_words_in_the_query_are_scanned_on_every_route(method: str, path: str, body: Any) -> None:
+    """In a value or a name, encoded once or twice; the response names the parameter."""
+    queries = ("prompt=Please%20EVIL", "q=Please%2520EVIL", "Please+EVIL=1")
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url) as endpoint:
+        replies = [await endpoint.ask(body, f"{path}?api-version=1&{query}", method) for query in queries]
+        plain = await endpoint.ask(body, f"{path}?api-version=2024-10-21-preview", method)
+    assert ([reply.status for reply in replies], plain.status) == ([400] * 3, 200)
+    assert [request.target for request in upstream.requests] == [f"{path}?api-version=2024-10-21-preview"]
+
+
+async def test_a_query_is_scanned_again_after_the_body_was_rewritten() -> None:
+    """Removing refused turns does not remove what the query says; what redaction cannot replace is refused."""
+    turns = [*EVIL["messages"], {"role": "assistant", "content": "no"}, *CHAT["messages"]]
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, history="strip") as endpoint:
+        stripped = await endpoint.ask({"model": "m", "messages": turns}, "/v1/chat/completions?x=Good%20day")
+        refused = await endpoint.ask({"model": "m", "messages": turns}, "/v1/chat/completions?x=Please%20EVIL")
+    assert (stripped.status, refused.status, len(upstream.requests)) == (200, 400, 1)
+
+
+@pytest.mark.parametrize(("line", "status"), [("block", 415), ("allow", 200)])
+async def test_a_query_that_is_not_utf_8_follows_the_line_of_encodings(line: str, status: int) -> None:
+    """Refused, or forwarded as sent and named."""
+    settings: Any = {"failure": {"input": {"encoding": line}}}
+    async with recording(respond(b"{}")) as upstream, run_proxy(upstream.url, **settings) as endpoint:
+        reply = await endpoint.ask(CHAT, "/v1/chat/completions?prompt=%ff%fe")
+    assert (reply.status, reply.headers.get("x-sidecar-unscanned")) == (status, None if line == "block" else "encoding")
+    assert [request.target for request in upstream.requests] == ["/v1/chat/completions?prompt=%ff%fe"][: status == 200]

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import WSMsgType, web
+from aiohttp import WSMsgType, WSServerHandshakeError, web
 from aiohttp.test_utils import TestServer
 from inline_proxy import ATTACK, InlineProxy, eventually, run_proxy
 
@@ -198,6 +198,18 @@ async def test_a_model_that_is_served_elsewhere_is_refused(query: str, event: di
         await socket.send_str(json.dumps(event))
         assert json.loads(await socket.receive_str())["status"] == 400
         assert server.heard == []
+
+
+async def test_words_in_the_query_of_a_websocket_are_scanned_before_it_is_opened() -> None:
+    """The answer is one over HTTP, and nothing reaches the upstream."""
+    async with behind() as (server, endpoint):
+        with pytest.raises(WSServerHandshakeError) as refused:
+            await endpoint.session.ws_connect(f"{endpoint.url}/realtime?model=m&prompt=Please+EVIL")
+        async with endpoint.session.ws_connect(f"{endpoint.url}/realtime?model=m&intent=transcription") as socket:
+            await socket.send_str(item("Hello."))
+            assert json.loads(await socket.receive_str())["count"] == 1
+    assert (refused.value.status, len(server.heard)) == (400, 1)
+    assert [decision.status for decision in endpoint.decision_log.decisions[:1]] == [400]
 
 
 async def test_what_the_upstream_said_last_arrives() -> None:

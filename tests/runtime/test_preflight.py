@@ -62,3 +62,11 @@ async def test_each_connection_is_tried(postgres: PostgreSql, redis: RedisServer
         ("store", "limits", "cache"), reachable
     )
     assert "secret" not in str(tried)
+
+
+async def test_the_secret_of_an_openid_client_is_read(tmp_path: Path) -> None:
+    """Its file is missing: no start, and the setting is named."""
+    oidc = {"issuer": "https://idp.example", "client_id": "sidecar", "client_secret_file": str(tmp_path / "absent")}
+    store = {"url": f"sqlite:///{tmp_path}/sidecar.db"}
+    (problem,) = await preflight.problems(settings(admin={"oidc": oidc}, store=store))
+    assert problem.startswith("admin.oidc.client_secret_file")

@@ -50,7 +50,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
 async def actions_on(scanner: Scanner, *texts: str) -> list[Action]:
     """The action on each text, in order."""
     return [
-        (await scanner.engine.scan(ScanRequest((Segment(text),)), Caller("k1234567", decision=f"dec_{number}"))).action
+        (await scanner.engine.scan(ScanRequest((Segment(text),)), Caller("k1234567"), f"dec_{number}")).action
         for number, text in enumerate(texts)
     ]
 
@@ -112,10 +112,10 @@ async def test_scans_beyond_the_bound_are_counted(tmp_path: Path, store: Store) 
     ) as scanner:
         observe = scanner.engine.observer
         assert observe is not None
-        request, caller = ScanRequest((Segment("plums"),)), Caller(decision="dec_1")
+        request, caller = ScanRequest((Segment("plums"),)), Caller()
         verdict = await scanner.engine.scan(request)
         for _ in range(shadow.MAX_RUNNING + 5):
-            observe(request, caller, verdict)
+            observe(request, caller, "dec_1", verdict)
     assert dropped._value.get() - before == 5
 
 

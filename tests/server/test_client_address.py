@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from multidict import CIMultiDict
 
-from sidecar.server.client_address import address_of, rate_limit_network
+from sidecar.server.client_address import address_of, peer_address, rate_limit_network
 
 TRUSTED = [ip_network(text) for text in ("10.0.0.0/8", "192.0.2.7", "fd00::/8")]
 
@@ -60,3 +60,11 @@ def test_nobody_is_trusted_unless_named() -> None:
 def test_limits_count_a_network_of_ipv6(address: str, counted: str) -> None:
     """IPv6 addresses are counted by /64, because a subscriber has a whole network."""
     assert rate_limit_network(address) == counted
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"), [("10.1.1.1", "10.1.1.1"), ("::ffff:10.1.1.1", "10.1.1.1"), ("", "None"), (None, "None")]
+)
+def test_the_peer_is_who_is_connected(peer: str | None, address: str) -> None:
+    """Whatever it says of others."""
+    assert str(peer_address(request(peer, "198.51.100.1"))) == address  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -108,3 +109,46 @@ def test_names_are_restricted(name: str) -> None:
     """Lower-case ASCII only, so that no account can imitate another."""
     assert not valid_name(name)
     assert valid_name("ada.l+1@example-x_y")
+
+
+async def test_an_identity_has_one_account_whatever_its_name(store: Store) -> None:
+    """It is made at the first login and then takes over role and teams; a name of somebody else is refused."""
+    await enter(store, "ada")
+    olga = Admin("oidc:olga", Role.VIEWER, "", NOW, teams=("shop",), subject="https://idp.example 1")
+    assert await store.admins.sign_in(olga) == (None, olga)
+    promoted = Admin("oidc:other-name", Role.ADMIN, "", LATER, teams=None, subject=olga.subject)
+    before, after = await store.admins.sign_in(promoted) or (None, None)
+    assert (before, after) == (olga, replace(olga, role=Role.ADMIN, teams=None))
+    assert await store.admins.get("oidc:olga") == after
+    for name in ("oidc:olga", "ada"):
+        assert await store.admins.sign_in(replace(olga, name=name, subject="https://idp.example 2")) is None
+    assert len(await store.admins.list()) == 2
+
+
+async def test_an_admin_of_a_provider_does_not_count_as_the_one_that_remains(store: Store) -> None:
+    """The provider may take the role away, or not answer; such an admin can be removed."""
+    await enter(store, "ada")
+    await store.admins.sign_in(Admin("oidc:olga", Role.ADMIN, "", NOW, subject="https://idp.example 1"))
+    assert await store.admins.set_role("ada", Role.OPERATOR) is ChangeResult.LAST_ADMIN
+    assert await store.admins.remove("ada") is ChangeResult.LAST_ADMIN
+    assert await store.admins.remove("oidc:olga") is ChangeResult.DONE
+
+
+async def test_an_invitation_gives_its_teams(store: Store) -> None:
+    """To the account that is made with it; they change afterwards, for known accounts alone."""
+    await store.admins.invite(Invitation(FIRST, "vic", Role.VIEWER, "ada", LATER, ("shop",)), NOW)
+    account = await store.admins.accept(FIRST, "", "hash", NOW)
+    assert account
+    assert (account.teams, await store.admins.get("vic")) == (("shop",), account)
+    assert await store.admins.set_teams("vic", ["search", "ads"])
+    assert not await store.admins.set_teams("nobody", None)
+    assert [account.teams for account in await store.admins.list()] == [("ads", "search")]
+
+
+def test_each_role_includes_those_before_it() -> None:
+    """Viewer, operator, admin."""
+    assert [[role.includes(least) for least in Role] for role in Role] == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]

@@ -17,6 +17,18 @@ from sidecar.storage.migration import migrate
 from sidecar.storage.schema import metadata
 
 ROOT = Path(__file__).parent.parent.parent
+AFTER_0010 = (
+    "DROP INDEX admins_by_subject",
+    "ALTER TABLE admins DROP COLUMN subject",
+    "ALTER TABLE admins DROP COLUMN teams",
+    "ALTER TABLE invitations DROP COLUMN teams",
+    "ALTER TABLE api_keys DROP COLUMN team",
+    "ALTER TABLE api_keys DROP COLUMN profile",
+    "DROP TABLE checkpoints",
+    "ALTER TABLE hourly DROP COLUMN microseconds",
+    "DROP TABLE views",
+)
+"""Statements that undo the newest migrations."""
 OPEN = """
 import asyncio, sys
 from sidecar.storage import ApiKey, Store
@@ -79,7 +91,9 @@ async def test_an_older_database_is_migrated(store_url: str) -> None:
     await store.keys.add(ApiKey("k1111111", "shop", "production", now, successor="k2222222"), b"1" * 32)
     await store.keys.add(ApiKey("k2222222", "shop", "production", now), b"2" * 32)
     async with store._database.write() as connection:
-        for table in ("disagreements", "exceptions", "hourly", "mcp_pins", "views"):
+        for statement in AFTER_0010:
+            await connection.execute(text(statement))
+        for table in ("disagreements", "exceptions", "hourly", "mcp_pins"):
             await connection.execute(text(f"DROP TABLE {table}"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN client"))
         await connection.execute(text("ALTER TABLE api_keys DROP COLUMN rules"))
@@ -106,12 +120,32 @@ async def test_an_index_made_before_the_upgrade_is_kept(store: Store) -> None:
         await connection.execute(text("DROP INDEX decisions_flagged"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN request"))
         await connection.execute(text("ALTER TABLE decisions DROP COLUMN threshold"))
-        await connection.execute(text("ALTER TABLE hourly DROP COLUMN microseconds"))
-        await connection.execute(text("DROP TABLE views"))
+        for undo in AFTER_0010:
+            await connection.execute(text(undo))
         await connection.execute(text(statement))
         await connection.execute(text("UPDATE alembic_version SET version_num = '0008'"))
         await connection.run_sync(migrate, "test")
         assert await connection.run_sync(described) == expected
+
+
+async def test_accounts_keep_their_role_and_see_all_teams_after_an_upgrade(store_url: str) -> None:
+    """An admin of before is one still, a viewer gets no more rights, and a key belongs to no team."""
+    store, now = await Store.open(store_url), datetime.now(UTC)
+    await store.keys.add(ApiKey("k1111111", "shop", "production", now), b"1" * 32)
+    async with store._database.write() as connection:
+        for statement in AFTER_0010:
+            await connection.execute(text(statement))
+        columns = "(name, role, password, created_at) VALUES"
+        for name, role in (("ada", "admin"), ("vic", "viewer")):
+            await connection.execute(text(f"INSERT INTO admins {columns} ('{name}', '{role}', 'x', CURRENT_TIMESTAMP)"))
+        await connection.execute(text("UPDATE alembic_version SET version_num = '0010'"))
+    await store.close()
+    assert opened(store_url)
+    second = await Store.open(store_url)
+    accounts = [(account.name, str(account.role), account.teams) for account in await second.admins.list()]
+    assert accounts == [("ada", "admin", None), ("vic", "viewer", None)]
+    assert [key.team for key in await second.keys.list()] == [None]
+    await second.close()
 
 
 @pytest.mark.parametrize("times", [2])

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import (
+    CHAT,
+    NO_PROMPT,
     chat_application_values,
     chat_input,
     require_object,
@@ -22,7 +24,7 @@ from sidecar.api.compat.texts import (
 from sidecar.api.endpoint import REPLACED_VALUES, ScanEndpoint, redacted_headers
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError
-from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.extraction import extract
 from sidecar.extraction.json_body import JsonValue
 from sidecar.proxy.redaction import Redactor
 from sidecar.scan.selection import ScanInput
@@ -30,7 +32,6 @@ from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import DECISION_ID, blocked_response, detail_response, joined_names, scan_headers
 
 REQUEST, RESPONSE = "/request", "/response"
-CHAT = "/chat/completions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ async def respond(
 ) -> tuple[object, dict[str, str]]:
     """The body and headers of the response."""
     if api_request.scan_input is None:
-        outcome = await endpoint.scan_response(request, api_request.response_texts, Extraction())
+        outcome = await endpoint.scan_response(request, api_request.response_texts, NO_PROMPT)
         message = endpoint.settings.answers.message
     else:
         outcome = await endpoint.scan(request, api_request.scan_input)

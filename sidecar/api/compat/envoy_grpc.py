@@ -84,7 +84,7 @@ class EnvoyGrpc:
             # No gRPC error: a client must not be able to trigger `failure_mode_allow`.
             response = error_response(Unavailable("No check was possible.", retry_after=1), "openai")
         if response.status == 200:
-            return _allowed(own_headers(response), received_headers)
+            return _allowed(own_headers(response), received_headers, self._settings.gateway.header)
         return _denied(response.status, own_headers(response), _text(response))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
@@ -100,8 +100,9 @@ def _handler(check: Callable[..., Any]) -> Any:
     return grpc.method_handlers_generic_handler(SERVICE, {"Check": method})
 
 
-def _allowed(headers: CIMultiDict[str], received_headers: CIMultiDict[str]) -> Any:
-    removals, changes = header_differences(received_headers, upstream_headers(received_headers, decoded=False))
+def _allowed(headers: CIMultiDict[str], received_headers: CIMultiDict[str], reserved: str) -> Any:
+    forwarded = upstream_headers(received_headers, decoded=False, reserved=reserved)
+    removals, changes = header_differences(received_headers, forwarded)
     allowed = {
         "headers": header_options(changes, raw=False),
         "headers_to_remove": removals,

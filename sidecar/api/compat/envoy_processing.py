@@ -36,7 +36,7 @@ from sidecar.proxy.handler import Proxy
 from sidecar.proxy.relay import body_chunks, error_event, is_event_stream, write_chunks
 from sidecar.scan.engine import Engine
 from sidecar.server.body import Oversize
-from sidecar.server.headers import client_headers, upstream_headers
+from sidecar.server.headers import client_headers
 from sidecar.server.middleware import Gatekeeper
 from sidecar.server.responses import DECISION_ID, error_response
 from sidecar.upstream import UpstreamRequest, UpstreamResponse
@@ -82,7 +82,8 @@ class ExtProc:
 class EnvoyStream:
     """The stream of one request: its body, then the carrier of what is allowed. See `proxy.exchange.Carrier`.
 
-    `headers`: of the request as Envoy sent them. `modes`: of the bodies of the request and of the response.
+    `headers`: of the request as Envoy sent them, `forwarded` those of them that go on. `modes`: of the bodies of the
+    request and of the response.
     """
 
     def __init__(
@@ -93,10 +94,11 @@ class EnvoyStream:
         timeouts: Timeouts,
         *,
         has_body: bool,
+        forwarded: CIMultiDict[str],
     ) -> None:
         self._line, self._headers, self._response_mode, self._timeouts = line, headers, modes[1], timeouts
         self.request = Direction(line, "request", modes[0], has_body=has_body, has_length="Content-Length" in headers)
-        target = upstream_headers(headers, decoded=False)
+        target = forwarded.copy()
         if modes[0] is BodyMode.STREAMED:  # the headers go on before it is known whether the response is read
             target["accept-encoding"] = "identity"
         self.request.change_headers(header_changes(headers, target))

@@ -31,6 +31,7 @@ from sidecar.api.compat.envoy_processing import STREAM, EnvoyStream, Timeouts
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, Unavailable, UpstreamError
 from sidecar.proxy.handler import CLIENT_WRITE_TIMEOUT
+from sidecar.server.headers import upstream_headers
 from sidecar.server.in_process import in_process_request
 from sidecar.server.responses import error_response
 from sidecar.util import logs
@@ -104,7 +105,9 @@ class Processor:
         if not path.startswith("/"):
             raise BodyError("malformed", "The path must begin with a slash.")
         headers = without_pseudo(received)
-        stream = EnvoyStream(line, headers, _modes(first), self._timeouts, has_body=not head.end_of_stream)
+        forwarded = upstream_headers(headers, decoded=False, reserved=self._settings.gateway.header)
+        is_open = not head.end_of_stream
+        stream = EnvoyStream(line, headers, _modes(first), self._timeouts, has_body=is_open, forwarded=forwarded)
         try:
             request = in_process_request(
                 method, f"{PREFIX}{path}", _request_headers(headers), stream, remote=peer_address(line.peer)

@@ -18,11 +18,11 @@ from uuid import UUID
 from aiohttp import web
 
 from sidecar import __version__
-from sidecar.api.compat.texts import chat_input, require_object, require_objects
+from sidecar.api.compat.texts import NO_PROMPT, chat_input, require_object, require_objects, trailing_answer
 from sidecar.api.endpoint import ScanEndpoint
 from sidecar.config import Settings
 from sidecar.errors import RequestError
-from sidecar.extraction.extraction import Extraction, extract
+from sidecar.extraction.extraction import Extraction
 from sidecar.extraction.json_body import JsonValue
 from sidecar.response_scan.detector import Text
 from sidecar.response_scan.placeholders import kind_of
@@ -32,8 +32,6 @@ from sidecar.types import Finding, Label, Verdict
 
 PATH = "/v2/guard"
 ATTACK = "prompt_attack"
-CHAT = "/chat/completions"
-NO_PROMPT = Extraction()
 _OPTIONS = ("breakdown", "payload", "dev_info")
 _LAKERA_NAMES = {"phone": "phone_number", "card": "credit_card", "iban": "iban_code", "ip": "ip_address"}
 _IDS = {"project_id": "prompt-sidecar", "policy_id": "prompt-sidecar"}
@@ -57,23 +55,9 @@ def parse(value: JsonValue, settings: Settings) -> GuardRequest:
     body = require_object(value)
     messages = require_objects(body.get("messages"), "messages")
     scan_input = chat_input(settings, {"messages": messages})
-    answer, prompt = _answer(messages)
+    answer, prompt = trailing_answer(messages)
     breakdown, payload, dev_info = (body.get(name) is True for name in _OPTIONS)
     return GuardRequest(scan_input, breakdown, payload, dev_info, answer, prompt)
-
-
-def _answer(messages: list[JsonValue]) -> tuple[tuple[Text, ...], Extraction]:
-    """The texts of the messages of the assistant at the end, and the conversation before them."""
-    start = len(messages)
-    while start and require_object(messages[start - 1]).get("role") == "assistant":
-        start -= 1
-    if start == len(messages):
-        return (), NO_PROMPT
-    texts: list[Text] = []
-    for number, message in enumerate(messages[start:], start):
-        segments = extract({"messages": [message]}, CHAT, "openai").segments
-        texts += [(part.text, f"messages.{number}.{part.path.removeprefix('messages.0.')}") for part in segments]
-    return tuple(texts), extract({"messages": messages[:start]}, CHAT, "openai")
 
 
 async def respond(

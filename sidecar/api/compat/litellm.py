@@ -14,8 +14,11 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from sidecar.api.compat.texts import (
+    CHAT,
+    NO_PROMPT,
     chat_application_values,
     chat_input,
+    leaves,
     refuse_if_blocked,
     require_object,
     require_objects,
@@ -34,8 +37,6 @@ from sidecar.server.reasons import refusal_message
 from sidecar.server.responses import DECISION_ID, detail_response, joined_names, scan_headers
 
 PATH = "/beta/litellm_basic_guardrail_api"
-CHAT = "/chat/completions"
-EMPTY_PROMPT = Extraction()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class GuardrailRequest:
 
     scan_input: ScanInput | None
     response_texts: tuple[tuple[str, str], ...] = ()
-    context: Extraction = EMPTY_PROMPT
+    context: Extraction = NO_PROMPT
     texts: tuple[str, ...] = ()
     """All texts of the prompt, with placeholders in place of personal data."""
     unscanned: str | None = None
@@ -82,9 +83,9 @@ def parse(value: JsonValue, settings: Settings) -> GuardrailRequest:
         prompt, media = extract({"messages": messages}, CHAT, "openai"), "media" if images else None
         return GuardrailRequest(None, tuple(response_texts), prompt, unscanned=media)
     tools = require_objects(body.get("tools"), "tools", optional=True)
-    message_texts = set(_leaves(messages))
+    message_texts = {text for text, _ in leaves(messages)}
     loose_texts = user_segments([text for text in texts if text not in message_texts], "texts")
-    if new_calls := [call for call in tool_calls if not message_texts.issuperset(_leaves(call))]:
+    if new_calls := [call for call in tool_calls if not message_texts.issuperset(text for text, _ in leaves(call))]:
         messages = [*messages, {"role": "assistant", "tool_calls": new_calls}]
     scan_input = chat_input(settings, {"messages": messages, "tools": tools, "model": body.get("model")}, loose_texts)
     unscanned = scan_input.unscanned
@@ -92,14 +93,6 @@ def parse(value: JsonValue, settings: Settings) -> GuardrailRequest:
         refuse_if_blocked(settings, "media")
         unscanned = (*unscanned, "media") if "media" not in unscanned else unscanned
     return GuardrailRequest(ScanInput(scan_input.request, unscanned), texts=tuple(texts))
-
-
-def _leaves(value: JsonValue) -> list[str]:
-    """All strings of a value."""
-    if isinstance(value, str):
-        return [value]
-    children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for child in children for text in _leaves(child)]
 
 
 async def respond(

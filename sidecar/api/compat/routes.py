@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from sidecar.api.compat import agentgateway, lakera, litellm, llm_guard, moderations
+from sidecar.api.compat import (
+    agentgateway,
+    fms_detectors,
+    lakera,
+    litellm,
+    llm_guard,
+    moderations,
+    nemo,
+    nemo_jailbreak,
+    plano,
+    portkey,
+)
 from sidecar.api.endpoint import Redact, ScanEndpoint
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
@@ -28,7 +40,10 @@ ENTRYPOINT = "compat"
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """One product's contract. `applies_mode`: the product obeys the verdict, so `mode: monitor` applies."""
+    """One product's contract. `applies_mode`: the product obeys the verdict, so `mode: monitor` applies.
+
+    `respond` gives the JSON of the response, or the response if its status says something, and its headers.
+    """
 
     switch: str
     paths: tuple[str, ...]
@@ -58,6 +73,32 @@ ADAPTERS = (
         agentgateway.error,
         applies_mode=True,
         redact=agentgateway.redact,
+    ),
+    Adapter("nemo", (nemo.CHECKS, nemo.PLATFORM_CHECKS), nemo.parse, nemo.respond, nemo.error),
+    Adapter("nemo", (nemo_jailbreak.CLASSIFY,), nemo_jailbreak.parse, nemo_jailbreak.respond, nemo_jailbreak.error),
+    Adapter(
+        "fms_detectors",
+        (fms_detectors.CONTENTS,),
+        fms_detectors.parse_contents,
+        fms_detectors.respond_to_contents,
+        fms_detectors.error,
+    ),
+    *(
+        Adapter("fms_detectors", (path,), parse, fms_detectors.respond, fms_detectors.error)
+        for path, parse in fms_detectors.PARSERS.items()
+    ),
+    Adapter("portkey", (portkey.PATH,), portkey.parse, portkey.respond, portkey.error, True, portkey.redact),
+    *(
+        Adapter(
+            "plano",
+            (plano.PREFIX + operation,),
+            partial(plano.parse, operation),
+            plano.respond,
+            partial(plano.error, operation),
+            True,
+            partial(plano.redact, operation),
+        )
+        for operation in plano.OPERATIONS
     ),
 )
 
@@ -103,6 +144,9 @@ def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
             response = adapter.error(request_error)
             response.headers.setdefault(DECISION, request[DECISION_ID])
             return response
+        if isinstance(body, web.Response):
+            body.headers.update(headers)
+            return body
         return web.Response(body=json.dumps(body), content_type="application/json", headers=headers)
 
     return handle

@@ -1,36 +1,73 @@
-"""Helpers of the adapters: chat messages to a scan input, scores by label, and validation of JSON bodies."""
+"""Helpers of the adapters: bodies to scan inputs, scores by label, and validation of JSON bodies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from sidecar.config import Settings
 from sidecar.errors import BodyError
 from sidecar.extraction.extraction import Extraction, extract
 from sidecar.extraction.json_body import JsonValue
+from sidecar.response_scan.detector import Text
 from sidecar.scan.known_values import KnownValues, application_values
 from sidecar.scan.selection import ScanInput, select
 from sidecar.types import Label, Segment, Source, Verdict
 
 ATTACKS = (Label.PROMPT_INJECTION, Label.JAILBREAK, Label.SYSTEM_PROMPT_EXTRACTION)
+CHAT = "/chat/completions"
+NO_PROMPT = Extraction()
 
 
 def chat_input(settings: Settings, body: dict[str, JsonValue], additional: Iterable[Segment] = ()) -> ScanInput:
-    """The scan input of a chat completion body, or a part of one, plus `additional` segments.
+    """The scan input of a chat completion body, or a part of one, plus `additional` segments."""
+    return body_input(settings, body, CHAT, "openai", additional)
+
+
+def body_input(
+    settings: Settings,
+    body: dict[str, JsonValue],
+    operation: str,
+    dialect: str,
+    additional: Iterable[Segment] = (),
+) -> ScanInput:
+    """The scan input of the body of an operation, plus `additional` segments.
 
     It is read as by the inline proxy (`sidecar.scan.selection`). Raises `BodyError` for unscannable parts that
     `failure.input` blocks.
     """
-    extraction = extract(body, "/chat/completions", "openai")
+    extraction = extract(body, operation, dialect)
     scan_input = select(settings, extraction, additional, body)
     return ScanInput(scan_input.request, (*_unscanned(settings, extraction), *scan_input.unscanned))
+
+
+def trailing_answer(messages: Sequence[JsonValue]) -> tuple[tuple[Text, ...], Extraction]:
+    """The texts of the messages of the assistant at the end of a chat, and the conversation before them."""
+    start = len(messages)
+    while start and require_object(messages[start - 1]).get("role") == "assistant":
+        start -= 1
+    if start == len(messages):
+        return (), NO_PROMPT
+    texts: list[Text] = []
+    for number, message in enumerate(messages[start:], start):
+        segments = extract({"messages": [message]}, CHAT, "openai").segments
+        texts += [(part.text, f"messages.{number}.{part.path.removeprefix('messages.0.')}") for part in segments]
+    return tuple(texts), extract({"messages": list(messages[:start])}, CHAT, "openai")
+
+
+def leaves(value: JsonValue, path: str = "") -> Iterator[tuple[str, str]]:
+    """All strings of a value, each with its path."""
+    if isinstance(value, str):
+        yield value, path
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, child in children:
+        yield from leaves(child, f"{path}.{name}" if path else str(name))
 
 
 def chat_application_values(messages: JsonValue) -> KnownValues:
     """What the application's messages of a chat hold; nothing if it is not a list of messages."""
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         return KnownValues()
-    return application_values(extract({"messages": messages}, "/chat/completions", "openai").segments)
+    return application_values(extract({"messages": messages}, CHAT, "openai").segments)
 
 
 def _unscanned(settings: Settings, extraction: Extraction) -> list[str]:

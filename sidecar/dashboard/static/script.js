@@ -19,7 +19,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
 const minute = (second) => new Date(second * 1000).toISOString().slice(0, 16);
 
 function zoomable(chart) {
-  const { zoom, key, since, step, left, slot } = chart.dataset;
+  const { zoom, chosen: choice, since, step, left, slot } = chart.dataset;
   const steps = Math.round((chart.viewBox.baseVal.width - left) / slot);
   const area = chart.appendChild(document.createElementNS("http://www.w3.org/2000/svg", "rect"));
   let first = null, last = null;
@@ -50,7 +50,7 @@ function zoomable(chart) {
     if (!chosen) return;
     window.addEventListener("click", (event) => event.preventDefault(), { capture: true, once: true });
     const [begin, end] = [from, to].map((index) => minute(Number(since) + index * step));
-    location.assign(`${zoom}?since=${begin}&until=${end}${key && `&key=${key}`}`);
+    location.assign(`${zoom}?since=${begin}&until=${end}${choice && `&${choice}`}`);
   });
 }
 

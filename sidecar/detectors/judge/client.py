@@ -1,16 +1,16 @@
 """HTTP client of the judge's server: one overall deadline, few retries, and never more calls or tokens than budgeted.
 
 Servers differ in what they accept. `_DIALECTS` lists the request forms, the best first; a 400, 404 or 422 leads to the
-next, an answer cut at the limit of tokens to the next with room for thoughts, and the first that works is kept. Every
-failure raises `LayerError` with its cause; no part of a prompt or a response
-enters an error or a log.
+next, an answer cut at the limit of tokens to the next with room for thoughts, and the first that works is kept; a
+decision model (`decision`) has one form. Every failure raises `LayerError` with its cause; no part of a prompt or a
+response enters an error or a log.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -22,15 +22,15 @@ import tenacity
 
 from sidecar.config import JudgeLayer
 from sidecar.config.secret_files import read_secret
-from sidecar.detectors.judge import response
+from sidecar.detectors.judge import decision, response
 from sidecar.detectors.judge.limits import Budget, CircuitBreaker, RetryBudget
-from sidecar.detectors.judge.prompt import Message
 from sidecar.errors import ConfigError, LayerError
 from sidecar.observability import metrics
 from sidecar.util import json
 from sidecar.util.bulkhead import Bulkhead, BulkheadFull
 from sidecar.util.connections import describe_connection
 
+CHAT_SUFFIX = "/chat/completions"
 MAX_RESPONSE_BYTES = 1 << 20
 OUTPUT_TOKENS = 400
 THINKING_TOKENS = 4000
@@ -53,6 +53,7 @@ _DIALECTS: tuple[frozenset[str], ...] = (
     frozenset({"classic"}),
     frozenset({"thinking"}),
 )
+_DECISION_DIALECTS: tuple[frozenset[str], ...] = (frozenset(),)
 _DIALECT_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "logprobs": {"logprobs": True, "top_logprobs": 10},
     "classic": {"max_tokens": OUTPUT_TOKENS, "temperature": 0},
@@ -81,18 +82,22 @@ class _UnsupportedDialectError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A raw chat completion, and the tokens it cost."""
+    """A raw response, and the tokens it cost."""
 
     envelope: dict[str, Any]
     tokens: int
 
 
 class JudgeClient:
-    """A client of one OpenAI-compatible server. `slot` reserves a call and its deadline; `ask` works within it."""
+    """A client of one server, OpenAI-compatible or of decisions.
+
+    `slot` reserves a call and its deadline; `ask` works within it.
+    """
 
     def __init__(self, settings: JudgeLayer, schema: Mapping[str, Any]) -> None:
         self._settings = settings
         self._url = _endpoint(settings.url)
+        self._dialects = _DECISION_DIALECTS if decision.is_decision_url(self._url) else _DIALECTS
         self._headers = _headers(settings)
         self._schema = {
             "type": "json_schema",
@@ -125,8 +130,10 @@ class JudgeClient:
         except TimeoutError:
             raise LayerError("deadline") from None
 
-    async def ask(self, messages: Sequence[Message], deadline: float, *, calls: int = 1) -> Completion:
-        """One completion; `deadline` is on the monotonic clock. `calls`: for how many the budget must have room.
+    async def ask(self, question: Mapping[str, Any], deadline: float, *, calls: int = 1) -> Completion:
+        """One response; `deadline` is on the monotonic clock. `calls`: for how many the budget must have room.
+
+        `question`: the body without the model, with `messages`, or with the state and questions of a decision.
 
         A call that typically takes longer than the remaining time is not started: many servers keep working for a
         client that has left, and its cost is lost.
@@ -135,11 +142,11 @@ class JudgeClient:
             raise LayerError("deadline")
         self._retries.record_call()
         refusal = 0
-        for dialect in range(self._dialect, len(_DIALECTS)):
-            if refusal == CUT and "thinking" not in _DIALECTS[dialect]:
+        for dialect in range(self._dialect, len(self._dialects)):
+            if refusal == CUT and "thinking" not in self._dialects[dialect]:
                 continue
             try:
-                reply = await self._in_dialect(dialect, messages, deadline, calls)
+                reply = await self._in_dialect(dialect, question, deadline, calls)
             except _UnsupportedDialectError as error:
                 refusal = error.status
                 if self._dialect_confirmed and dialect == self._dialect and refusal != CUT:
@@ -154,9 +161,9 @@ class JudgeClient:
             self._breaker.failure("status_404")
         raise LayerError("unavailable", "the request was refused in every form")
 
-    async def _in_dialect(self, dialect: int, messages: Sequence[Message], deadline: float, calls: int) -> Completion:
-        reply = await self._with_retries(self._body(messages, dialect), deadline, calls)
-        if response.is_cut_short(reply.envelope) and "thinking" not in _DIALECTS[dialect]:
+    async def _in_dialect(self, dialect: int, question: Mapping[str, Any], deadline: float, calls: int) -> Completion:
+        reply = await self._with_retries(self._body(question, dialect), deadline, calls)
+        if response.is_cut_short(reply.envelope) and "thinking" not in self._dialects[dialect]:
             raise _UnsupportedDialectError(CUT)
         return reply
 
@@ -165,7 +172,7 @@ class JudgeClient:
 
         Raises `LayerError` if the server refuses the connection or the key.
         """
-        url = self._url.removesuffix("/chat/completions") + "/models"
+        url = self._url.removesuffix(CHAT_SUFFIX).removesuffix(decision.SUFFIX) + "/models"
         try:
             async with self._open_session().get(url, headers=self._headers, allow_redirects=False) as reply:
                 if reply.status in DENIED:
@@ -175,9 +182,9 @@ class JudgeClient:
             raise LayerError("unavailable", describe_connection(error)) from None
         except (ValueError, _RetryableError):  # no JSON, or too much of it
             return False
-        listed = models.get("data") if isinstance(models, dict) else None
+        listed = (models.get("data") or models.get("models")) if isinstance(models, dict) else None
         return isinstance(listed, list) and any(
-            isinstance(model, dict) and model.get("id") == self._settings.model for model in listed
+            isinstance(model, dict) and self._settings.model in (model.get("id"), model.get("name")) for model in listed
         )
 
     async def close(self) -> None:
@@ -185,9 +192,9 @@ class JudgeClient:
         if self._session is not None:
             await self._session.close()
 
-    def _body(self, messages: Sequence[Message], dialect: int) -> bytes:
-        body: dict[str, Any] = {"model": self._settings.model, "messages": messages}
-        for option in sorted(_DIALECTS[dialect]):
+    def _body(self, question: Mapping[str, Any], dialect: int) -> bytes:
+        body: dict[str, Any] = {"model": self._settings.model, **question}
+        for option in sorted(self._dialects[dialect]):
             body |= {"response_format": self._schema} if option == "schema" else _DIALECT_OPTIONS[option]
         return json.dumps(body, json.LARGE)
 
@@ -316,8 +323,11 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 def _usage(envelope: Mapping[str, Any]) -> int:
     usage = envelope.get("usage")
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return total if isinstance(total, int) and total > 0 else 0
+    names = (
+        ("total_tokens",) if isinstance(usage, dict) and "total_tokens" in usage else ("input_tokens", "output_tokens")
+    )
+    counts = [usage.get(name) for name in names] if isinstance(usage, dict) else []
+    return sum(count for count in counts if isinstance(count, int) and count > 0)
 
 
 def _endpoint(url: str | None) -> str:
@@ -325,7 +335,7 @@ def _endpoint(url: str | None) -> str:
     if scheme not in {"http", "https"} or not authority.strip("/"):
         raise ConfigError("the judge cannot be reached", [f"layers.llm_judge.url: {url!r} is not an http(s) URL"])
     base = f"{scheme}://{authority}".rstrip("/")
-    return base if base.endswith("/chat/completions") else base + "/chat/completions"
+    return base if base.endswith((CHAT_SUFFIX, decision.SUFFIX)) else base + CHAT_SUFFIX
 
 
 def _headers(settings: JudgeLayer) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The judge layer: a second opinion by a language model, robust against text that addresses it.
+"""The judge layer: a second opinion by a language or decision model, robust against text that addresses it.
 
 A scan consists of an excerpt of the request, a look-up in the result cache, one call, and, before an acquittal is
 accepted, a second call, the *control*: the same text with a plain attack appended. A judge that would acquit that too
@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from sidecar import __version__
 from sidecar.config import JudgeLayer
-from sidecar.detectors.judge import prompt, response
+from sidecar.detectors.judge import decision, prompt, response
 from sidecar.detectors.judge.cache import JudgeResult, JudgeResultCache
 from sidecar.detectors.judge.client import JudgeClient
 from sidecar.detectors.judge.excerpt import Excerpt, excerpt
@@ -43,7 +43,7 @@ CONTROL_ATTACKS = (
 
 
 class LlmJudgeLayer:
-    """Asks an OpenAI-compatible server the built-in questions and those of the policy.
+    """Asks an OpenAI-compatible server, or one of decisions, the built-in questions and those of the policy.
 
     `threshold` is the blocking score of the engine: a result below it, or below the score of earlier layers, is an
     acquittal. `cache` keeps results under keys derived from `secret`. Raises `ConfigError` if the URL, the key file or
@@ -182,8 +182,12 @@ class LlmJudgeLayer:
     async def _ask(
         self, marker: str, text: Excerpt, system_prompt: str | None, deadline: float, calls: int = 1
     ) -> JudgeResult:
+        if decision.is_decision_url(self._settings.url):
+            question = decision.request(self._questions, text.rendered, system_prompt)
+            reply = await self._client.ask(question, deadline, calls=calls)
+            return JudgeResult(decision.parse(reply.envelope, self._grade_names), None, reply.tokens)
         messages = prompt.messages(self._questions, marker, text.rendered, system_prompt)
-        reply = await self._client.ask(messages, deadline, calls=calls)
+        reply = await self._client.ask({"messages": messages}, deadline, calls=calls)
         answer = response.parse(reply.envelope, marker, self._grade_names)
         private = "\n".join((text.unescaped, *prompt.system_prompt_ends(system_prompt)))
         return JudgeResult(answer.grades, response.sanitized(answer.reasoning, private), reply.tokens)

@@ -31,6 +31,8 @@ _NEGATIONS = (
     # Türkçe, Bahasa, tiếng Việt, عربي, فارسی, עברית, हिन्दी
     r"|asla|sakın|jangan(?:\s+pernah)?|tidak|dilarang|tanpa|menolak|(?:tuyệt\s+đối\s+)?(?:không|đừng|chớ)|cấm|từ\s+chối"
     r"|لا|لن|لم|ألا|ألّا|يمنع|ممنوع|دون|بدون|هرگز|نباید|אל|לא|אסור|בלי|मत|कभी|न|बिना|mat|kabhi|bina"
+    # 中文 in Latin letters
+    r"|bu\s?yao|bie"
 )
 _POLARITY_SHIFTERS = (
     r"fail(?:s|ed)?|hesitat(?:e|es|ing)|forget|neglect|omit|resist|afraid|reluctant|stop|quit|cease|shy\s+away|zögere|zögern|vergiss"
@@ -69,6 +71,8 @@ NEGATED_AFTER = (
     r"\A[\s」』”\"']{0,2}[ぁ-ん]{0,5}(?:ないで|ないこと|ない(?:よう|ため)|てはいけ|てはなら|べきではな|禁止|ません|せず)"
     r"|\A[\s”\"']{0,2}(?:하|해|를|을|하게)?\s?(?:지\s?(?:마|말|않|못)|면\s?안|서는\s?안|금지)"
     r"|\A\s?(?:mat\b|nahi\b|मत|नहीं|न\s)"
+    # 日本語, 한국어 in Latin letters
+    r"|\A\s?wa\s+(?:ike|nar)(?:masen|nai|imasen|anai)\b|\A\s?ma(?:seyo|sipsio|ra|lgo)\b"
 )
 NEGATED_LIST = (
     r"\b(?:never|not|don't|doesn't|mustn't|cannot|avoid|forbidden|prohibited|refuse|refuses|decline|disallowed|won't)\b"

@@ -32,7 +32,7 @@ from sidecar.detectors.rules.validators import CHECKS
 from sidecar.errors import LayerError, PolicyError
 from sidecar.normalization import OVERFLOW, STEPS, NormalizedText, encodable, is_plain, normalizations
 from sidecar.policy import Policy, Rule
-from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 from sidecar.util.bulkhead import Bulkhead
 
 MAX_INLINE = 700
@@ -60,10 +60,11 @@ KEYWORD_STUFFING = "INJ-CROWDED"
 _NO_NUMBERS = str.maketrans("", "", "0123456789@")
 NO_PREFILTERED: Mapping[str, PrefilterResult | None] = {}
 MAX_CACHED_MASKS = 1_000
-"""Cached combinations of channel and view kinds; texts determine which occur."""
+"""Cached combinations of a source and a view's steps; texts determine which occur."""
 SYSTEM_PROMPT_BONUS = 0.1
 """Added to the score of a request for the system prompt if there is a system prompt."""
-RAW_KINDS = NormalizedText("").kinds
+RAW = NormalizedText("")
+"""A view with the rules of an unchanged text."""
 SMUGGLING_SCORE = 0.6
 """Minimum score of a hit for hiding it to count as smuggling."""
 
@@ -83,7 +84,7 @@ class RulesLayer:
         patterns = [(rule, pattern) for rule in self._rules for pattern in rule.patterns]
         self._rule_of = [rule for rule, _ in patterns]
         self._matcher = Matcher([pattern for _, pattern in patterns], [rule.id for rule in self._rule_of])
-        self._masks: dict[tuple[Channel, frozenset[str]], int] = {}
+        self._masks: dict[tuple[Source, tuple[str, ...], bool], int] = {}
         self._loop_budget = LoopBudget()
         self._threads = Bulkhead(MAX_THREADS, queue=None)
 
@@ -117,9 +118,8 @@ class RulesLayer:
         """Whether little work is expected; the prefiltered texts are then stored in `prefiltered`."""
         work = 0
         for segment in request.segments:
-            text = encodable(segment.text)
-            result = prefiltered[text] = self._matcher.prefilter(text)
-            work += self._matcher.estimated_work(result, self._pattern_mask(segment.channel, RAW_KINDS))
+            result = prefiltered[segment.text] = self._matcher.prefilter(encodable(segment.text))
+            work += self._matcher.estimated_work(result, self._pattern_mask(segment, RAW))
         return work <= MAX_INLINE_WORK
 
     def _scan(self, request: ScanRequest, prefiltered: Mapping[str, PrefilterResult | None]) -> list[SegmentReport]:
@@ -149,11 +149,12 @@ class RulesLayer:
         self, segment: Segment, prompt_overlap: Overlap | None, prefiltered: Mapping[str, PrefilterResult | None]
     ) -> SegmentReport:
         """The findings in all views; not `complete` if a view was skipped or places were left out."""
-        text = encodable(segment.text)
-        result = prefiltered[text] if text in prefiltered else self._matcher.prefilter(text)
-        normalized = (NormalizedText(text),) if result is None else normalizations(text)
+        text = segment.text
+        result = prefiltered[text] if text in prefiltered else self._matcher.prefilter(encodable(text))
+        normalized = (NormalizedText(encodable(text)),) if result is None else normalizations(text)
         findings = list(prompt_overlap.findings(segment, normalized)) if prompt_overlap else []
-        if normalized[-1].name == OVERFLOW:
+        has_overflow = normalized[-1].path == (OVERFLOW,)
+        if has_overflow:
             findings.append(
                 hits.segment_finding(OVERFLOW_RULE, Label.TOKEN_SMUGGLING, OVERFLOW_SCORE, segment, normalized[-1])
             )
@@ -166,7 +167,7 @@ class RulesLayer:
             for finding in self._scan_view(segment, view, result, reported, mitigated):
                 findings.append(finding)
                 findings += self._smuggling(segment, view, finding, reported)
-        complete = result is not None and normalized[-1].name != OVERFLOW
+        complete = result is not None and not has_overflow
         if findings:
             places = Counter((finding.rule, finding.view) for finding in findings)
             complete = complete and max(places.values()) < MAX_PLACES
@@ -182,7 +183,7 @@ class RulesLayer:
     ) -> Iterator[Finding]:
         """Rules that match in this view and in no earlier one. `mitigated`: places of hits that are no orders."""
         reported_here: set[str] = set()
-        mask = self._pattern_mask(segment.channel, view.kinds)
+        mask = self._pattern_mask(segment, view)
         for number in self._matcher.matching(prefiltered, mask, reported):
             rule = self._rule_of[number]
             if hits.reports_every_place(rule):
@@ -196,15 +197,17 @@ class RulesLayer:
                 yield finding
         reported.update(reported_here)
 
-    def _pattern_mask(self, channel: Channel, kinds: frozenset[str]) -> int:
-        """The patterns whose rules apply to such views on this channel, as a bit mask."""
-        mask = self._masks.get((channel, kinds))
+    def _pattern_mask(self, segment: Segment, view: NormalizedText) -> int:
+        """The patterns whose rules apply to such views of a text from this source, as a bit mask."""
+        key = (segment.source, view.path, view.hidden)
+        mask = self._masks.get(key)
         if mask is None:
             if len(self._masks) >= MAX_CACHED_MASKS:
                 self._masks.clear()
+            channel, kinds = segment.channel, view.kinds
             rules = ((1 << number, rule) for number, rule in enumerate(self._rule_of) if channel in rule.channels)
             mask = sum(bit for bit, rule in rules if not rule.views or not kinds.isdisjoint(rule.views))
-            self._masks[channel, kinds] = mask
+            self._masks[key] = mask
         return mask
 
     def _matches(self, rule: Rule, number: int, segment: Segment, view: NormalizedText) -> Iterator[Finding]:

@@ -49,7 +49,7 @@ class LoopBudget:
     async def __aexit__(self, *_: object) -> None:
         """Charge the time used, also on failure."""
         self._used_time += time.perf_counter() - self._entered_at
-        if self._used_time < TIME_SLICE:
+        if self._waiters and self._used_time < TIME_SLICE:
             self._wake_next()
 
     async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:

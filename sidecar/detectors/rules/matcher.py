@@ -47,11 +47,12 @@ Span = tuple[int, int]
 
 
 class PrefilterResult(NamedTuple):
-    """A text as chunks of its bytes, and the literals of each chunk as a bit mask."""
+    """A text as chunks of its bytes, the literals of each chunk, and the candidates of the whole text, as bit masks."""
 
     data: bytes
     chunk_spans: Sequence[Span]
     literal_bits: Sequence[int]
+    candidates: int
 
 
 class Matcher:
@@ -133,11 +134,14 @@ class Matcher:
                 self._ascii_sign_index.search(raw) if raw.isascii() else self._sign_index.search(raw) | self._non_ascii
             )
             bits |= self._vacuous
-            if self._is_keyword_stuffed(self._candidates(bits).bit_count(), normal_form):
+            candidates = self._candidates(bits)
+            if self._is_keyword_stuffed(candidates.bit_count(), normal_form):
                 return None
             spans.append((chunk.start, chunk.end))
             literal_bits.append(bits)
-        return PrefilterResult(data, spans, literal_bits)
+        if len(spans) > 1:
+            candidates = self._candidates(reduce(or_, literal_bits))
+        return PrefilterResult(data, spans, literal_bits, candidates)
 
     def _is_keyword_stuffed(self, candidates: int, normal_form: bytes) -> bool:
         """Whether too many patterns are candidates, or the text consists of their keywords."""
@@ -156,7 +160,7 @@ class Matcher:
         """
         if prefiltered is None:
             return 0
-        candidates = self._candidates(reduce(or_, prefiltered.literal_bits, 0)) & among
+        candidates = prefiltered.candidates & among
         length = len(prefiltered.data) * candidates.bit_count()
         if len(prefiltered.chunk_spans) > 2:
             length = sum(
@@ -188,16 +192,17 @@ class Matcher:
 
     def _matching_unfiltered(self, data: bytes, among: int) -> int:
         """The matching patterns without literals as a bit mask, from those groups that have one in `among`."""
-        return sum(bits[at] for group, bits, shared in self._groups if among & group for at in shared.match(data) or ())
+        matching = 0
+        for group, bits, shared in self._groups:
+            if among & group:
+                matching += sum(map(bits.__getitem__, shared.match(data) or ()))
+        return matching
 
     def _candidate_spans(self, prefiltered: PrefilterResult, among: int) -> dict[int, list[Span]]:
         """Where patterns are candidates: in two adjacent chunks (and the bytes next to them), or in the whole text."""
         size = len(prefiltered.data)
         everywhere = among & self._unbounded if len(prefiltered.chunk_spans) > 2 else among
-        spans = {
-            number: [(0, size)]
-            for number in _set_bits(self._candidates(reduce(or_, prefiltered.literal_bits, 0)) & everywhere)
-        }
+        spans = {number: [(0, size)] for number in _set_bits(prefiltered.candidates & everywhere)}
         if everywhere == among:
             return spans
         for (before, first), (current, second) in pairwise(

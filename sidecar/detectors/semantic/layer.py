@@ -152,6 +152,8 @@ def spans_by_path(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:
 
 def hits(segment: Segment, spans: Mapping[str, Sequence[tuple[int, int]]]) -> tuple[tuple[int, int], ...]:
     """The spans on a segment, in order and disjoint."""
+    if not spans:
+        return ()
     merged: list[tuple[int, int]] = []
     for start, end in sorted(span for path in segment.paths if path in spans for span in spans[path]):
         if merged and start <= merged[-1][1]:

@@ -63,17 +63,19 @@ class CachedLayer:
             elif key not in cached:
                 missing[key] = segment
         hits = len(cached)
-        detail, failure = await self._scan_missing(missing, cached, request, prior)
+        report = await self._scan_missing(missing, cached, request, prior) if missing else LayerReport(self.name, 0.0)
         retried: dict[bytes, Segment] = {}
         if shared:
             await self._await_shared(shared, cached)
             retried = {key: requested[key] for key in shared if key not in cached}
-            retried_detail, retried_failure = await self._scan_missing(retried, cached, request, prior)
-            detail, failure = _merge_details(detail, retried_detail), failure or retried_failure
+            if retried:
+                report = _merged(report, await self._scan_missing(retried, cached, request, prior))
         self._count(hits + len(shared) - len(retried), len(missing) + len(retried))
-        segment_reports = [_relocate(cached[key], segment) for key, segment in zip(keys, request.segments, strict=True)]
-        detail = {**detail, "remembered": len(requested) - len(missing)}
-        return LayerReport.from_segments(self.name, segment_reports, detail, failure)
+        if len(missing) < len(keys):  # otherwise the layer's own report is on all segments
+            reports = [_relocate(cached[key], segment) for key, segment in zip(keys, request.segments, strict=True)]
+            report = LayerReport.from_segments(self.name, reports, report.detail, report.failure)
+        report.detail = {**report.detail, "remembered": len(requested) - len(missing)}
+        return report
 
     def _keys(self, request: ScanRequest) -> list[bytes]:
         prefix = hashlib.blake2b(self._fingerprint.encode(), digest_size=16, key=self._secret, person=_PERSONALIZATION)
@@ -87,13 +89,8 @@ class CachedLayer:
         cached: dict[bytes, SegmentReport],
         request: ScanRequest,
         prior: Sequence[Finding],
-    ) -> tuple[Mapping[str, float | int | str], str | None]:
-        """Scan, add the reports to `cached`, store them, and resolve the waiters.
-
-        Returns the layer's detail, and its failure if it did not scan everything.
-        """
-        if not segments:
-            return {}, None
+    ) -> LayerReport:
+        """The layer's report on these segments: add its parts to `cached`, store them, and resolve the waiters."""
         fresh: dict[bytes, SegmentReport] = {}
         pending = self._claim(segments)
         try:
@@ -107,7 +104,7 @@ class CachedLayer:
             self._resolve(pending, fresh)
         cached.update(fresh)
         await self._cache.put({key: _relocate(entry, _NO_SEGMENT) for key, entry in fresh.items() if entry.complete})
-        return report.detail, report.failure
+        return report
 
     def _claim(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
         """Register futures for keys that no other request is scanning, so that others can wait for them."""
@@ -165,12 +162,10 @@ def _relocate(report: SegmentReport, segment: Segment) -> SegmentReport:
     return replace(report, findings=tuple(replace(f, path=segment.path_at(f.start)) for f in report.findings))
 
 
-def _merge_details(
-    first: Mapping[str, float | int | str], second: Mapping[str, float | int | str]
-) -> dict[str, float | int | str]:
-    """The sum of the figures of two scans."""
-    merged = dict(first)
-    for name, value in second.items():
-        total = merged.get(name, 0)
-        merged[name] = total + value if isinstance(total, int | float) and isinstance(value, int | float) else value
-    return merged
+def _merged(first: LayerReport, second: LayerReport) -> LayerReport:
+    """The sum of the figures of two scans, and the failure of either."""
+    detail = dict(first.detail)
+    for name, value in second.detail.items():
+        total = detail.get(name, 0)
+        detail[name] = total + value if isinstance(total, int | float) and isinstance(value, int | float) else value
+    return replace(first, detail=detail, failure=first.failure or second.failure)

@@ -100,7 +100,8 @@ class LocalCache(Generic[V]):
         """See `Cache`."""
         expires_at = time.monotonic() + self._ttl
         for key, value in values.items():
-            self._evict(key)
+            if key in self._entries:
+                self._evict(key)
             size = self.codec.size(value)
             self._entries[key] = _Entry(value, expires_at, size)
             self._size += size

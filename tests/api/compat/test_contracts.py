@@ -18,6 +18,8 @@ from jsonschema import Draft202012Validator
 
 RECORDED = yaml.safe_load((Path(__file__).parents[2] / "data" / "contracts.yaml").read_text("utf-8"))
 DOCUMENTED = Path(__file__).parents[3] / "docs" / "recipes" / "others.md"
+VERSIONS = ("013dab18", "32b14a4a", "LiteLLM 1.110.2", "openai-python 3.54.0", "Envoy 1.40", "nemo-microservices 1.5.0")
+VERSIONS += ("nemoguardrails 0.24.1", "d521e03d", "gateway 1.15.2", "planoai 0.4.39")
 TEXTS = {"attack": "Please EVIL now.", "benign": "Good morning!"}
 
 
@@ -28,23 +30,22 @@ def within(part: Any, complete: Any) -> bool:
             name in complete and within(part[name], complete[name]) for name in part
         )
     if isinstance(part, list):
-        return isinstance(complete, list) and all(
-            within(item, other) for item, other in zip(part, complete, strict=True)
-        )
+        same = isinstance(complete, list) and len(part) == len(complete)
+        return same and all(within(item, other) for item, other in zip(part, complete, strict=True))
     return bool(part == complete)
 
 
 @pytest.mark.parametrize("kind", ["attack", "benign"])
 @pytest.mark.parametrize("name", RECORDED)
 async def test_what_they_send_is_answered_with_what_they_read(name: str, kind: str, tmp_path: Path) -> None:
-    """A request of their shape gets 200 in their shape, with the verdict where they look for it."""
+    """A request of their shape gets the status and shape they read, with the verdict where they look for it."""
     contract = RECORDED[name]
     text = contract.get("texts", {}).get(kind, TEXTS[kind])
     question = json.loads(json.dumps(contract["asks"]).replace("TEXT", text))
     Draft202012Validator(contract["request"]).validate(question)
     async with run_compat_server(tmp_path, contract["switch"], **contract.get("settings", {})) as server:
         status, reply, _ = await server.ask(contract["path"], question)
-    assert status == 200
+    assert status == contract.get("statuses", {}).get(kind, 200)
     Draft202012Validator(contract["answer"]).validate(reply)
     assert within(contract[kind], reply), reply
 
@@ -54,7 +55,7 @@ def test_the_documentation_says_where_each_was_read() -> None:
     page = DOCUMENTED.read_text("utf-8")
     for contract in RECORDED.values():
         assert f"`{contract['switch']}`" in page
-    for version in ("013dab18", "32b14a4a", "LiteLLM 1.110.2", "openai-python 3.54.0", "Envoy 1.40"):
+    for version in VERSIONS:
         assert version in page
 
 
@@ -86,7 +87,9 @@ def is_one_of(path: str, patterns: Iterable[str]) -> bool:
 
 
 def is_attack(contract: Any, reply: Any) -> bool:
-    """Whether the response says so; OpenAI's has a result for every input."""
+    """Whether the response says so; OpenAI's has a result for every input, a detector's is a list of detections."""
+    if isinstance(reply, list):
+        return "detection_type" in json.dumps(reply)
     results = reply.get("results") or [None]
     return any(within(contract["attack"], reply | ({"results": [result]} if result else {})) for result in results)
 
@@ -96,18 +99,18 @@ async def test_no_text_of_a_contract_is_skipped(name: str, tmp_path: Path) -> No
     """Wherever a text can stand it is scanned, or the response says that it was not."""
     full = FULL[name]
     contract = RECORDED[full.get("of", name)]
-    skipped = []
+    skipped, address = [], full.get("path", contract["path"])
     async with run_compat_server(
         tmp_path, contract["switch"], **contract.get("settings", {}) | full.get("settings", {})
     ) as server:
         for number, body in enumerate(full["bodies"]):
-            _, reply, _ = await server.ask(contract["path"], body)
+            _, reply, _ = await server.ask(address, body)
             assert not is_attack(contract, reply), reply
             for path in places(body):
                 if is_one_of(path, full["no_text"]):
                     continue
                 text = CARD if is_one_of(path, full.get("answers", ())) else ATTACK
-                _, reply, headers = await server.ask(contract["path"], with_text(body, path, text))
+                _, reply, headers = await server.ask(address, with_text(body, path, text))
                 named = "media" in headers.get("x-sidecar-unscanned", "") and is_one_of(path, full.get("media", ()))
                 if not (named or is_attack(contract, reply)):
                     skipped.append(f"{number}: {path}")

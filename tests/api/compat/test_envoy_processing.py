@@ -16,6 +16,7 @@ from sidecar.api.compat.envoy_processing import EnvoyResponse, EnvoyStream, Time
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RequestError, Unavailable, UpstreamError
 from sidecar.server.body import Oversize
+from sidecar.server.headers import upstream_headers
 from sidecar.upstream import UpstreamRequest
 
 DUPLEX = BodyMode.FULL_DUPLEX_STREAMED
@@ -24,7 +25,9 @@ SOON = Timeouts(first_byte=0.05, idle=0.05)
 
 def stream(line: Script, mode: BodyMode = DUPLEX, response: BodyMode = DUPLEX, **headers: str) -> EnvoyStream:
     """A stream of a request with a body."""
-    return EnvoyStream(line, CIMultiDict(headers), (mode, response), SOON, has_body=True)
+    received = CIMultiDict(headers)
+    forwarded = upstream_headers(received, decoded=False)
+    return EnvoyStream(line, received, (mode, response), SOON, has_body=True, forwarded=forwarded)
 
 
 def response(line: Script, *headers: tuple[str, str], mode: BodyMode = DUPLEX) -> EnvoyResponse:

@@ -48,3 +48,19 @@ def test_what_has_another_form_is_refused() -> None:
         with pytest.raises(BodyError):
             read(7)
     assert texts.require_strings(None, "x") == []
+
+
+def test_what_the_assistant_says_last_is_the_answer() -> None:
+    """One text for each message at the end, with its path; without one there is no answer and no prompt before it."""
+    asked: list[Any] = [{"role": "user", "content": "a"}]
+    told: list[Any] = [{"role": "assistant", "content": "b"}, {"role": "assistant", "content": "c"}]
+    answer, prompt = texts.trailing_answer(asked + told)
+    assert answer == (("b", "messages.1.content"), ("c", "messages.2.content"))
+    assert [segment.text for segment in prompt.segments] == ["a"]
+    assert texts.trailing_answer(told + asked) == ((), texts.NO_PROMPT)
+
+
+def test_leaves_are_all_strings_of_a_value_with_their_paths() -> None:
+    """However deep, and no numbers."""
+    assert list(texts.leaves({"a": ["x", {"b": "y"}], "c": 1})) == [("x", "a.0"), ("y", "a.1.b")]
+    assert list(texts.leaves("x", "top")) == [("x", "top")]

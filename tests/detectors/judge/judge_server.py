@@ -1,4 +1,4 @@
-"""A judge on loopback that speaks the protocol and misbehaves on command, for tests and benchmarks.
+"""A judge on loopback that speaks both protocols and misbehaves on command, for tests and benchmarks.
 
 `JudgeServer(answer)` calls `answer(case)` for each completion; the answers below are those of working and of
 failing judges. The server counts calls, remembers bodies, and knows how many were in flight at once. Like real ones it
@@ -133,11 +133,27 @@ def raw(body: bytes, content_type: str = "application/json") -> Answer:
     return answer
 
 
+def deciding(body: dict[str, Any]) -> web.Response:
+    """A decision model that sees obvious attacks: for the first question 0.97, and 0.02 for everything else."""
+    sees = ATTACK.search(body["state"]["text"]) is not None
+    answers = {name: {"type": "noul", "noul": 0.02} for name in body["questions"]}
+    answers["q1"]["noul"] = 0.97 if sees else 0.02
+    return decision(answers)
+
+
+def decision(answers: object, **more: Any) -> web.Response:
+    """A response of a decision model."""
+    usage = {"input_tokens": 318, "output_tokens": 34}
+    return web.json_response({"model": "jev-1.13.0", "answers": answers, "usage": usage, **more})
+
+
 @dataclass
 class JudgeServer:
-    """An OpenAI-compatible server on loopback; use as an async context manager. `answer` may be changed at any time."""
+    """A server of both kinds on loopback; use as an async context manager. `answer` may be changed at any time."""
 
     answer: Answer = honest
+    decide: Callable[[dict[str, Any]], web.Response] = deciding
+    """The answer to `POST /v1/systemone`."""
     bodies: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     in_flight: int = 0
@@ -149,11 +165,14 @@ class JudgeServer:
     """The status of its list of models."""
     listed: list[str] = field(default_factory=lambda: ["m", "judge-1"])
     """The models in that list."""
+    cards: list[str] = field(default_factory=list)
+    """The same in the form of a server of decisions, if there are any."""
 
     async def __aenter__(self) -> JudgeServer:
         """Listen on a free port."""
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/v1/systemone", self._decide)
         app.router.add_get("/v1/models", self._list_models)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, access_log=None, handler_cancellation=True)
         await self._runner.setup()
@@ -166,7 +185,22 @@ class JudgeServer:
         """Stop; running calls are aborted."""
         await self._runner.cleanup()
 
+    @property
+    def decision_url(self) -> str:
+        """The URL of its decision model."""
+        return f"{self.url}/systemone"
+
+    async def _decide(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.calls += 1
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        return self.decide(body)
+
     async def _list_models(self, _request: web.Request) -> web.Response:
+        if self.cards:
+            cards = [{"name": name, "description": "", "release_date": "2026-09-01"} for name in self.cards]
+            return web.json_response({"models": cards}, status=self.models)
         return web.json_response({"object": "list", "data": [{"id": name} for name in self.listed]}, status=self.models)
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:

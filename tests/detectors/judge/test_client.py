@@ -27,7 +27,7 @@ def client_for(url: str, **settings: Any) -> JudgeClient:
 async def ask(client: JudgeClient) -> int:
     """One call; returns its tokens."""
     async with client.slot() as ends:
-        return (await client.ask(ASK, ends)).tokens
+        return (await client.ask({"messages": ASK}, ends)).tokens
 
 
 def takes_only(*parameters: str) -> judges.Answer:

@@ -91,7 +91,7 @@ def test_the_work_that_a_text_makes_is_known_beforehand() -> None:
     assert [matcher.estimated_work(read) for read in reads] == [4, 18 + first, 51 + first + second, 0]
     assert [matcher.estimated_work(read, 0b100) for read in reads] == [4, 9, 17, 0]
     assert not any(list(matcher.matching(read)) for read in reads[:1] if read)
-    assert [*matcher.matching(reads[2] or PrefilterResult(b"", [], []))] == [0, 1]
+    assert [*matcher.matching(reads[2] or PrefilterResult(b"", [], [], 0))] == [0, 1]
     again = Matcher(["harbour"])
     assert again.estimated_work(again.prefilter("harbour")) == 7
     assert matcher.estimated_work(None) == 0

@@ -10,8 +10,8 @@ import time
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0011"
-down_revision = "0010"
+revision = "0014"
+down_revision = "0013"
 
 HOUR = 3600
 HOURS_UNTIL_TOTALS = 2
