@@ -227,7 +227,7 @@ def test_a_view_is_saved_and_opened_with_the_keyboard(replicas: list[SidecarProc
 
 def test_the_playground_shows_what_is_hidden(replicas: list[SidecarProcess], page: Page, browser: Browser) -> None:
     """It does so without JavaScript, too: the server renders the complete page."""
-    created = replicas[0].cli("admin", "create", "vic", "--role", "viewer", "--config", str(replicas[0].config))
+    created = replicas[0].cli("admin", "create", "oda", "--role", "operator", "--config", str(replicas[0].config))
     context = browser.new_context(java_script_enabled=False)
     plain = context.new_page()
     plain.set_default_timeout(60_000)

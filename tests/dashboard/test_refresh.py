@@ -32,5 +32,7 @@ def test_the_link_keeps_the_query() -> None:
 
 async def test_a_form_that_was_sent_leads_to_its_page(site: DashboardSite) -> None:
     """Not to the address of the form, which is no page."""
-    page = await site.ada.post("/keys/nothing/rotate", page="/keys")
+    key, _ = await site.dependencies.keyring.create("shop")
+    await site.dependencies.keyring.revoke(key.id)
+    page = await site.ada.post(f"/keys/{key.id}/rotate", page="/keys")
     assert "/keys?live=1" in page.reader.links
