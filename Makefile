@@ -92,8 +92,8 @@ soak: $(INSTALLED) ## an hour under steady load, drawn as build/soak.svg: make s
 	@mkdir -p build
 	@$(BIN)/python -m benchmarks.soak --minutes $(or $(MINUTES),60) --plot build/soak.svg
 
-hostile: $(INSTALLED) ## 1,000 hostile requests of all kinds, 32 at once, under 512 MiB and 1 GiB, beside good traffic (half an hour)
-	@$(BIN)/python -m benchmarks.hostile.load
+hostile: $(INSTALLED) ## 1,000 hostile requests of all kinds of both generators, 32 at once, under 512 MiB and 1 GiB, beside good traffic (half an hour)
+	@$(BIN)/python -m benchmarks.hostile.load --generator both
 
 build/fuzz/.installed: tools/fuzz.txt
 	@$(BIN)/pip install -q --target build/fuzz/packages -r $<

@@ -97,6 +97,8 @@ class Segment:
     """The other paths at which its source says the same text, which is scanned once."""
     parts: tuple[str, ...] = field(default=(), compare=False, repr=False)
     """The whole texts that a joined segment is made of."""
+    joins: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    """The offsets in a joined segment at which a piece of a text begins that follows another piece."""
 
     @property
     def channel(self) -> Channel:

@@ -147,7 +147,7 @@ def test_a_keys_rate_holds_at_every_entry_point(start_sidecar: StartSidecar) -> 
 def test_every_option_of_a_key_has_a_row_or_a_test() -> None:
     """A new option fails here until it is classed."""
     rows = {option.removeprefix("--") for _, options, _ in ROWS.values() for option in options[::2]}
-    assert set(KeyOverrides.__annotations__) == rows | {"rate", "burst"}
+    assert set(KeyOverrides.__annotations__) == rows | {"rate", "burst", "team"}
 
 
 def test_what_cannot_be_replaced_is_refused(start_sidecar: StartSidecar) -> None:

@@ -1,29 +1,30 @@
 """Hostile requests of all kinds, 32 at once, against a sidecar under a real memory limit, beside good traffic.
 
 Good traffic is a client with a key that sends short chats, and one that asks `/health`, each one after another: alone
-first, then beside the hostile requests, which have no key. The figures are the 99th percentiles, their ratios to those
-alone, and the memory before, at its peak, and after each round. Exit code 1: the process ended, a good request was not
-answered with 200, or memory grew by more than `GROWTH` from the first round to the last.
+first, then beside the hostile requests, of which those to the scan API have another key, the others none. The figures
+are the 99th percentiles, their ratios to those alone, and the memory before, at its peak, and after each round. Exit
+code 1: the process ended, a good request was not answered with 200, or memory grew by more than `GROWTH` from the
+first round to the last.
 
     python -m benchmarks.hostile.load [--limit 512MiB]... [--requests 1000] [--rounds 2] [--rules-only]
+        [--generator first]
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
 import click
 
-from benchmarks.hostile.bodies import CHAT, KINDS, chat, http
-from benchmarks.hostile.cost import COMPRESSED
+from benchmarks.hostile import generators
+from benchmarks.hostile.bodies import CHAT, chat, http
+from benchmarks.hostile.generators import GENERATORS, HostileKind, with_key
 from benchmarks.hostile.memory_limit import MemoryLimit, memory_limit
 from benchmarks.hostile.process import Running, running, send, upstream
 from benchmarks.idle import memory_mib
@@ -33,8 +34,6 @@ AT_ONCE = 32
 SIZES = (1_000, 4_000, 16_000, 64_000)
 LARGE, EVERY = 500_000, 50
 """Every so many requests one of this size."""
-BOMB = 100
-"""How many times larger the content of a compressed body is."""
 GROWTH = 1.15
 WARM, ALONE, PAUSE = 60, 400, 0.02
 """Good requests alone, and seconds between two."""
@@ -50,14 +49,14 @@ class Good:
     wrong: Counter[str] = field(default_factory=Counter)
 
 
-def requests(count: int, seed: int) -> Iterator[tuple[str, bytes]]:
+def requests(kinds: Mapping[str, HostileKind], count: int, seed: int, key: str) -> Iterator[tuple[str, bytes]]:
     """Requests of all kinds in turn, of different sizes, in random order."""
     chance = Random(seed)
-    names = [name for _ in range(count // len(KINDS) + 1) for name in KINDS][:count]
+    names = [name for _ in range(count // len(kinds) + 1) for name in kinds][:count]
     chance.shuffle(names)
     for number, name in enumerate(names):
         size = LARGE if number % EVERY == 0 else chance.choice(SIZES)
-        yield name, KINDS[name](chance, size * BOMB if name.startswith(COMPRESSED) else size)
+        yield name, with_key(kinds[name].on_wire(chance, size), key)
 
 
 async def good_chats(server: Running, key: str, good: Good, more: Callable[[], bool], number: int) -> None:
@@ -99,25 +98,20 @@ async def beside(server: Running, key: str, more: Callable[[], bool], number: in
     return good
 
 
-def new_key(server: Running) -> str:
-    """A key of the running sidecar with a rate that is no limit here."""
-    command = [sys.executable, "-m", "sidecar", "keys", "create", "good", "--json", "--rate", "100000/second"]
-    created = subprocess.run(command, cwd=server.folder, env=server.environment, capture_output=True, check=True)
-    return str(json.loads(created.stdout)["key"])
-
-
 def p99(values: Sequence[float]) -> float:
     """The 99th percentile."""
     return sorted(values)[int(len(values) * 0.99)] if values else float("nan")
 
 
-async def run(limit: MemoryLimit, count: int, rounds: int, settings: dict[str, object]) -> bool:
+async def run(
+    limit: MemoryLimit, kinds: Mapping[str, HostileKind], count: int, rounds: int, settings: dict[str, object]
+) -> bool:
     """One run under a limit; whether all was well."""
-    print(f"limit {limit.description}; {len(KINDS)} kinds, {count} requests, {AT_ONCE} at once", flush=True)
+    print(f"limit {limit.description}; {len(kinds)} kinds, {count} requests, {AT_ONCE} at once", flush=True)
     async with upstream() as url:
         options = {"UPSTREAM__URL": url, "INLINE__WEBSOCKETS": "true", "LOG__LEVEL": "error", **settings}
         async with running(options, limit.command([])) as server:
-            key, memory = await asyncio.to_thread(new_key, server), list[float]()
+            key, other, memory = await server.new_key("good"), await server.new_key("hostile"), list[float]()
             await beside(server, key, iter([True] * WARM + [False] * 2).__next__, 0)
             alone = await beside(server, key, iter([True] * ALONE + [False] * 2).__next__, 1_000)
             before = memory_mib(server.process.pid)
@@ -125,7 +119,7 @@ async def run(limit: MemoryLimit, count: int, rounds: int, settings: dict[str, o
             print(f"alone: chat p99 {chats:.1f} ms, health p99 {asked:.1f} ms; {before:.0f} MiB", flush=True)
             well = True
             for number in range(rounds):
-                good = await flood(server, key, requests(count, number), 10_000 * (number + 1), alone)
+                good = await flood(server, key, requests(kinds, count, number, other), 10_000 * (number + 1), alone)
                 if server.process.poll() is not None:
                     print(f"ENDED with {server.process.returncode}, processes killed for memory: {limit.kills()}")
                     return False
@@ -159,13 +153,14 @@ async def flood(server: Running, key: str, sent: Iterator[tuple[str, bytes]], nu
 @click.option("--requests", "count", default=1_000, show_default=True, help="Hostile requests of a round.")
 @click.option("--rounds", default=2, show_default=True, help="How many times.")
 @click.option("--semantic/--rules-only", default=True, show_default=True, help="Which layers are on.")
-def main(limits: Sequence[str], count: int, rounds: int, *, semantic: bool) -> None:
+@generators.option
+def main(limits: Sequence[str], count: int, rounds: int, generator: str, *, semantic: bool) -> None:
     """Run under each limit and print the figures."""
     settings: dict[str, object] = {"LAYERS__SEMANTIC__ENABLED": str(semantic).lower()}
     well = True
     for name in limits:
         with memory_limit(parse_size(name)) as limit:
-            well = asyncio.run(run(limit, count, rounds, settings)) and well
+            well = asyncio.run(run(limit, GENERATORS[generator], count, rounds, settings)) and well
     sys.exit(not well)
 
 

@@ -5,13 +5,14 @@ the processor time of one iteration of the loop, which other processes do not le
 scan in a thread keeps the interpreter's lock: that is what `benchmarks.hostile.load` sees in the latency of good
 traffic. One request at a time, each new.
 
-    python -m benchmarks.hostile.loop [KIND...] [--size 64000] [--rounds 3] [--rules-only]
+    python -m benchmarks.hostile.loop [KIND...] [--size 64000] [--rounds 3] [--rules-only] [--generator first]
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import statistics
 import tempfile
@@ -19,15 +20,16 @@ import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 
 import click
 
 from benchmarks.calls import configured
-from benchmarks.hostile.bodies import KINDS, chat, http
-from benchmarks.hostile.cost import COMPRESSED
-from benchmarks.hostile.load import BOMB
-from benchmarks.hostile.process import SECONDS
+from benchmarks.hostile import generators
+from benchmarks.hostile.bodies import chat, http
+from benchmarks.hostile.generators import BOTH, GENERATORS, with_key
+from benchmarks.hostile.process import SECONDS, new_key
 from benchmarks.proxy import free_port, start_upstream
 from sidecar.runtime import malloc
 from sidecar.runtime.app import Sidecar
@@ -68,6 +70,12 @@ def ask(port: int, raw: bytes) -> None:
             pass
 
 
+def requests(name: str, size: int, rounds: int, key: str) -> list[bytes]:
+    """Requests of a kind, made in a thread: their making is no hold."""
+    chance = Random(zlib.crc32(name.encode()))
+    return [with_key(BOTH[name].on_wire(chance, size), key) for _ in range(rounds)]
+
+
 async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: bool) -> dict[str, list[float]]:
     """The longest hold of each request, by kind."""
     loop, holds = asyncio.get_running_loop(), dict[str, list[float]]()
@@ -76,6 +84,8 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
         settings = configured(folder, semantic=semantic)
         settings = settings.model_copy(update={"upstream": settings.upstream.model_copy(update={"url": url})})
         async with Sidecar(settings) as running:
+            environment = {**os.environ, "SIDECAR__STORE__URL": settings.store.url, "PYTHONPATH": str(Path.cwd())}
+            key = await asyncio.to_thread(new_key, folder, environment, "hostile")
 
             async def hold(raw: bytes) -> float:
                 loop.longest = 0.0
@@ -86,8 +96,7 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
                 await hold(http(chat(f"How far is it from here to the {number} lakes?")))
             malloc.trim()
             for name in names:
-                chance, factor = Random(zlib.crc32(name.encode())), BOMB if name.startswith(COMPRESSED) else 1
-                raws = [KINDS[name](chance, size * factor) for _ in range(rounds)]
+                raws = await asyncio.to_thread(requests, name, size, rounds, key)
                 holds[name] = [await hold(raw) for raw in raws]
     return holds
 
@@ -97,10 +106,11 @@ async def measure(names: Sequence[str], size: int, rounds: int, *, semantic: boo
 @click.option("--size", default=64_000, show_default=True, help="Bytes of a body.")
 @click.option("--rounds", default=3, show_default=True, help="Requests of each kind.")
 @click.option("--semantic/--rules-only", default=True, show_default=True, help="Which layers are on.")
-def main(names: Sequence[str], size: int, rounds: int, *, semantic: bool) -> None:
+@generators.option
+def main(names: Sequence[str], size: int, rounds: int, generator: str, *, semantic: bool) -> None:
     """Print the median and the longest hold of each kind, the longest first."""
     with asyncio.Runner(loop_factory=MeasuredLoop) as runner:
-        holds = runner.run(measure(names or list(KINDS), size, rounds, semantic=semantic))
+        holds = runner.run(measure(names or list(GENERATORS[generator]), size, rounds, semantic=semantic))
     for name, seconds in sorted(holds.items(), key=lambda item: -statistics.median(item[1])):
         print(f"{statistics.median(seconds) * 1000:7.2f} ms  (longest of {rounds}: {max(seconds) * 1000:7.2f})  {name}")
     above = sum(statistics.median(seconds) > GOAL for seconds in holds.values())

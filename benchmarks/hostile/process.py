@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -32,6 +33,13 @@ class Reply:
     seconds: float
 
 
+def new_key(folder: str | Path, environment: Mapping[str, str], name: str) -> str:
+    """A key of the sidecar with this environment, whose rate is no limit here."""
+    command = [sys.executable, "-m", "sidecar", "keys", "create", name, "--json", "--rate", "100000/second"]
+    created = subprocess.run(command, cwd=folder, env=environment, capture_output=True, check=True)
+    return str(json.loads(created.stdout)["key"])
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A running sidecar."""
@@ -45,6 +53,10 @@ class Running:
     def base(self) -> str:
         """Base URL of the data port."""
         return f"http://127.0.0.1:{self.port}"
+
+    async def new_key(self, name: str) -> str:
+        """A new key."""
+        return await asyncio.to_thread(new_key, self.folder, self.environment, name)
 
     def processor_seconds(self) -> float:
         """Processor time of all its threads so far."""

@@ -27,6 +27,7 @@ PIECE_LENGTHS = (512, 256, 128, 64)
 
 _Key = tuple[str, Source]
 _Group = tuple[_Key, list[str]]
+_Joined = tuple[str, tuple[int, ...]]
 
 
 def join(leaves: Sequence[Leaf]) -> tuple[Segment, ...]:
@@ -52,9 +53,12 @@ def _joined_parts(key: _Key, texts: Sequence[str]) -> Iterator[Segment]:
         return
     turn, source = key
     pieces, truncated = _pieces(texts)
-    yield Segment(_in_sequence(pieces), source, turn, joined=True, rules_only=truncated, parts=tuple(texts))
-    if _is_turn(turn) and any(first[-1:].isalnum() and second[:1].isalnum() for first, second in pairwise(pieces)):
-        yield Segment("".join(pieces), source, turn, joined=True, rules_only=truncated, parts=tuple(texts))
+    manners = [_in_sequence]
+    if _is_turn(turn) and any(head[-1][-1:].isalnum() and tail[0][:1].isalnum() for head, tail in pairwise(pieces)):
+        manners.append(_glued)
+    for manner in manners:
+        text, joins = manner(texts)
+        yield Segment(text, source, turn, joined=True, rules_only=truncated, parts=tuple(texts), joins=joins)
 
 
 def _conversations(groups: Iterable[_Group]) -> list[Segment]:
@@ -80,28 +84,49 @@ def _latest(turns: Sequence[_Group]) -> Sequence[_Group]:
 def _conversation(path: str, turns: Sequence[_Group]) -> Iterator[Segment]:
     (_, source), _ = turns[-1]
     parts = tuple(text for _, texts in turns for text in texts)
-    pieces, truncated = _pieces(parts)
-    yield Segment(_in_sequence(pieces), source, path, joined=True, rules_only=truncated, parts=parts)
-    if text := _fragments(parts):
-        yield Segment(text, source, path, joined=True, rules_only=True, parts=parts)
+    _, truncated = _pieces(parts)
+    for manner, rules_only in ((_in_sequence, truncated), (_fragments, True)):
+        text, joins = manner(parts)
+        if text:
+            yield Segment(text, source, path, joined=True, rules_only=rules_only, parts=parts, joins=joins)
 
 
-def _fragments(parts: Sequence[str]) -> str:
+def _fragments(parts: Sequence[str]) -> _Joined:
     """The fragments of the parts, where several parts have some; empty if no part is longer than a fragment."""
-    if all(len(part) <= MAX_LENGTH for part in parts):
-        return ""
     groups = [pieces for part in parts if (pieces := fragments(part))]
-    text = _in_sequence([piece for pieces in groups for piece in pieces])
-    return text[:MAX_JOINED] if len(groups) > 1 else ""
+    if len(groups) < 2 or all(len(part) <= MAX_LENGTH for part in parts):
+        return "", ()
+    text, joins = _laid_out([[fragment] for group in groups for fragment in group], _separator)
+    return text[:MAX_JOINED], joins
 
 
-def _in_sequence(pieces: Sequence[str]) -> str:
-    """The pieces with line breaks between them, or a space where a sentence is cut: a line break would hide it."""
-    parts = [*pieces[:1]]
-    for first, second in pairwise(pieces):
-        is_cut = (first[-1:].isalnum() or first[-1:] == ",") and second[:1].islower()
-        parts += [" " if is_cut else "\n", second]
-    return "".join(parts)
+def _in_sequence(parts: Sequence[str]) -> _Joined:
+    return _laid_out(_pieces(parts)[0], _separator)
+
+
+def _glued(parts: Sequence[str]) -> _Joined:
+    return _laid_out(_pieces(parts)[0], lambda _first, _second: "")
+
+
+def _laid_out(texts: Iterable[Sequence[str]], separator: Callable[[str, str], str]) -> _Joined:
+    """The texts, each as its head and tail or whole, and the offsets at which pieces begin that follow another."""
+    parts, joins, size = [""], list[int](), 0
+    for pieces in texts:
+        for number, piece in enumerate(pieces):
+            if size:
+                between = "\n" if number else separator(parts[-1], piece)
+                size += len(between)
+                joins.append(size)
+                parts.append(between)
+            parts.append(piece)
+            size += len(piece)
+    return "".join(parts), tuple(joins)
+
+
+def _separator(first: str, second: str) -> str:
+    """A line break, or a space where a sentence is cut: a line break would hide it."""
+    is_cut = (first[-1:].isalnum() or first[-1:] == ",") and second[:1].islower()
+    return " " if is_cut else "\n"
 
 
 def without(joined: Segment, texts: Container[str]) -> Segment:
@@ -109,8 +134,9 @@ def without(joined: Segment, texts: Container[str]) -> Segment:
     parts = tuple(part for part in joined.parts if part not in texts)
     if len(parts) == len(joined.parts):
         return joined
-    manner = next((manner for manner in _MANNERS if manner(joined.parts) == joined.text), _MANNERS[0])
-    return replace(joined, text=manner(parts), parts=parts)
+    manner = next((manner for manner in _MANNERS if manner(joined.parts)[0] == joined.text), _in_sequence)
+    text, joins = manner(parts)
+    return replace(joined, text=text, parts=parts, joins=joins)
 
 
 def _is_turn(path: str) -> bool:
@@ -118,20 +144,13 @@ def _is_turn(path: str) -> bool:
     return path.rpartition(".")[2].isdigit()
 
 
-def _pieces(texts: Sequence[str]) -> tuple[list[str], bool]:
-    """Truncate the texts to fit; returns them and whether any was truncated, so that the model cannot judge it."""
+def _pieces(texts: Sequence[str]) -> tuple[list[tuple[str, ...]], bool]:
+    """Each text, or its head and tail where all would not fit; and whether any was cut: no model can judge it then."""
     size = next((size for size in PIECE_LENGTHS if size * len(texts) <= MAX_JOINED), PIECE_LENGTHS[-1])
-    return [_head_and_tail(text, size) for text in texts], any(len(text) > size for text in texts)
-
-
-def _head_and_tail(text: str, size: int) -> str:
     half = size // 2
-    return text if len(text) <= size else f"{text[:half]}\n{text[-half:]}"
+    pieces: list[tuple[str, ...]] = [(text,) if len(text) <= size else (text[:half], text[-half:]) for text in texts]
+    return pieces, any(len(text) > size for text in texts)
 
 
-_MANNERS: tuple[Callable[[Sequence[str]], str], ...] = (
-    lambda parts: _in_sequence(_pieces(parts)[0]),
-    lambda parts: "".join(_pieces(parts)[0]),
-    _fragments,
-)
+_MANNERS: tuple[Callable[[Sequence[str]], _Joined], ...] = (_in_sequence, _glued, _fragments)
 """The ways in which texts are joined."""

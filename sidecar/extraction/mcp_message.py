@@ -10,6 +10,7 @@ Paths are relative to `params`, `result` or `error`: `content.0.text`, `tools.3.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,9 @@ from sidecar.util import json
 
 Message = dict[str, Any]
 PARTS = ("params", "result", "error")
+MIN_WORDS = 4
+"""From so many on, an id is scanned, whatever stands between them."""
+_WORD = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2,}(?![A-Za-z0-9])")
 _STRUCTURED = "structuredContent"
 _CLIENT_SOURCES = {
     "initialize": Source.APPLICATION,
@@ -119,7 +123,7 @@ class _Reader:
         if text in ENUMS.get(at.name, ()):
             return
         if at.name in IDS and looks_like_id(text):
-            if holds_words(text):
+            if holds_words(text) or len(_WORD.findall(text)) >= MIN_WORDS:
                 self.add(text, at, prose=False)
             return
         if self._add_embedded(text, at):

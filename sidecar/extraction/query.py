@@ -19,8 +19,8 @@ from sidecar.types import Segment, Source
 MAX_DECODINGS = 3
 """How often percent-encoding is undone."""
 _SEPARATOR = re.compile(r"[&;]")
-_WORDS = re.compile(r"[^\W\d_]{2,}\s[^\n]*?[^\W\d_]{2,}|[^\x00-\x7f]")
-"""Two words, or letters of another script."""
+_TEXT = re.compile(r"\S\s+\S|[^\x00-\x7f]")
+"""A blank between signs, or letters of another script."""
 
 
 def extract_query(query: str) -> Extraction:
@@ -56,4 +56,4 @@ def _unquoted(part: str) -> str:
 
 
 def _is_text(text: str) -> bool:
-    return _WORDS.search(text) is not None or holds_words(text)
+    return _TEXT.search(text) is not None or holds_words(text)

@@ -96,6 +96,11 @@ class Rule(BaseModel):
             program_size(pattern)
         return self
 
+    @property
+    def is_in_latin(self) -> bool:
+        """Whether it is for another language in Latin letters."""
+        return any(language.endswith("-Latn") for language in self.languages)
+
     def score_on(self, channel: Channel) -> float | None:
         """The score of a hit on this channel; None where the rule does not apply."""
         if channel not in self.channels:

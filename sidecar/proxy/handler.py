@@ -37,7 +37,7 @@ from sidecar.scan.engine import Engine
 from sidecar.scan.known_values import application_values
 from sidecar.scan.selection import Selector
 from sidecar.scan.service import ScanOutcome, ScanService
-from sidecar.server.body import RESERVATION
+from sidecar.server.body import RESERVATION, run_off_loop
 from sidecar.server.caller import API_KEY
 from sidecar.server.headers import KEY_PREFIX, is_websocket
 from sidecar.server.middleware import Gatekeeper, new_decision_id
@@ -229,7 +229,9 @@ class Proxy:
         if exchange.body.texts.joined:
             exchange.segments = tuple(segment for segment in exchange.segments if not segment.joined)
         verdict = await self._scans.scan(request if exchange.segments else ScanRequest(()), exchange.context)
-        exchange.tools = tool_names(exchange.body.document) if verdict.threats else {}
+        exchange.tools = {}
+        if verdict.threats and isinstance(raw := exchange.body.content, bytes):
+            exchange.tools = await run_off_loop(raw, tool_names, exchange.body.document)
         return verdict, unscanned
 
     async def _strip(self, exchange: Exchange, route: Route, original_verdict: Verdict) -> Verdict:

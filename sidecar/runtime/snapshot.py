@@ -65,7 +65,8 @@ class Snapshot:
         for name, profile_scanner in self.scanners.items():
             terms, admits = settings.of_profile(name), _gatekeeper(settings, shared, name)
             self._endpoints[name] = Endpoints(terms, profile_scanner, admits, common)
-        self._selector = ProfileSelector(settings, gatekeeper)
+        is_selecting = bool(settings.profiles or settings.gateway.addresses)
+        self._selector = ProfileSelector(settings, gatekeeper) if is_selecting else None
         self._stack = AsyncExitStack()
         self._requests = 0
         self._idle = asyncio.Event()
@@ -89,7 +90,8 @@ class Snapshot:
         """Answer one request of the data port."""
         self._requests += 1
         try:
-            return await self._endpoints[await self._selector.select(request)].answer(request)
+            name = None if self._selector is None else await self._selector.select(request)
+            return await self._endpoints[name].answer(request)
         finally:
             self._requests -= 1
             if not self._requests:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import attrgetter, itemgetter
 
 from sidecar.scan.exception_patterns import PatternExceptions
@@ -231,6 +232,10 @@ def _with_rule_change(finding: Finding, change: RuleChange) -> Finding:
     return replace(rescored, decides=change.status == "block", hint=change.status == "hint", fallback=False)
 
 
+MAX_INLINE_FINDINGS = 200
+"""Findings of a layer that are handled on the event loop; a thread handles more."""
+
+
 def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str]) -> LayerReport:
     """The report with the text digest added to each blocking finding, so that it can be excepted.
 
@@ -241,11 +246,19 @@ def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str])
         return report
     segments = zip(reports, run.thresholds, run.request.segments, strict=True)
     findings = [
-        replace(f, digest=digest(segment.text)) if f.decides and _reaches(f.score, threshold) else f
+        finding
         for segment_report, threshold, segment in segments
-        for f in segment_report.findings
+        for finding in _with_digest(segment_report.findings, threshold, partial(digest, segment.text))
     ]
     return replace(report, findings=tuple(findings))
+
+
+def _with_digest(findings: Sequence[Finding], threshold: float, digest: Callable[[], str]) -> Sequence[Finding]:
+    """The findings of a segment, the blocking ones with its digest, which is computed once."""
+    if not any(finding.decides and _reaches(finding.score, threshold) for finding in findings):
+        return findings
+    value = digest()
+    return [replace(f, digest=value) if f.decides and _reaches(f.score, threshold) else f for f in findings]
 
 
 _ROUNDING_MARGIN = 1e-4

@@ -9,6 +9,7 @@ change it do not run and a layer may stop early (`ScanRequest.sufficient_score`)
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -20,6 +21,7 @@ from sidecar.errors import LayerError
 from sidecar.extraction.joining import without
 from sidecar.scan.aggregation import (
     ANONYMOUS,
+    MAX_INLINE_FINDINGS,
     Aggregate,
     Caller,
     EngineConfig,
@@ -196,9 +198,15 @@ class Engine:
                 return self._verdict(aggregate, reports, run) if block_stands and aggregate.blocked else failure_verdict
             if stage.decides and not is_without_model:
                 aggregate = aggregate.merged_with(report, run, replaces=stage.replaces)
+        return await self._final_verdict(aggregate, reports, run)
+
+    async def _final_verdict(self, aggregate: Aggregate, reports: tuple[LayerReport, ...], run: ScanRun) -> Verdict:
+        """The verdict after the last layer, in a thread if there are very many findings."""
         if aggregate.score is None:
             cause = next((report.failure for report in reports if report.failure), "no_layer")
             return self._failure_verdict(cause, self.config.all_failed, reports, run.started)
+        if any(len(report.findings) > MAX_INLINE_FINDINGS for report in reports):
+            return await asyncio.to_thread(self._verdict, aggregate, reports, run)
         return self._verdict(aggregate, reports, run)
 
     def _adjusted(self, report: LayerReport, earlier: Sequence[LayerReport], run: ScanRun) -> LayerReport:

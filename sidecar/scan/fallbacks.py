@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -43,10 +44,16 @@ def _deciding_fallbacks(
 
 
 def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Finding], bool]:
-    """Whether no part of this text holds a finding."""
-    own = (part.text for part in segments if whole.path in part.paths and not part.rules_only)
-    parts = whole.parts if whole.joined else tuple(own)
-    return lambda finding: not any(whole.text[finding.start : finding.end] in part for part in parts)
+    """Whether a finding reaches over two parts: in a joined text by its place, as a part may repeat the words."""
+    if whole.joined:
+        return lambda finding: finding.start is None or finding.end is None or _is_split(finding, whole.joins)
+    texts = tuple(part.text for part in segments if whole.path in part.paths and not part.rules_only)
+    return lambda finding: not any(whole.text[finding.start : finding.end] in text for text in texts)
+
+
+def _is_split(finding: Finding, joins: Sequence[int]) -> bool:
+    first, last = finding.start or 0, finding.end or 0
+    return bisect_right(joins, first) < bisect_left(joins, last)
 
 
 def decide_across_parts(report: LayerReport, segments: Sequence[Segment]) -> LayerReport:

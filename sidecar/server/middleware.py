@@ -28,7 +28,7 @@ from sidecar.server.caller import API_KEY, LOOPBACK, client_network
 from sidecar.server.client_address import address_of, rate_limit_network
 from sidecar.server.headers import sidecar_key
 from sidecar.server.refused_keys import RefusedKeys
-from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, KEY_ID, detail_response, error_response
+from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, ERROR_FORM, KEY_ID, detail_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
 from sidecar.util import logs
 
@@ -148,7 +148,11 @@ def _from_http(error: web.HTTPException) -> RequestError:
 def _error_response(request: web.Request, error: RequestError) -> web.StreamResponse:
     is_sidecar = is_sidecar_path(request.path) and DIALECT not in request
     REFUSED.labels("own" if is_sidecar else "inline", str(error.status)).inc()
-    response = detail_response(error) if is_sidecar else error_response(error, request.get(DIALECT, "openai"))
+    form = request.get(ERROR_FORM)
+    if form is not None:
+        response: web.Response = form(error)
+    else:
+        response = detail_response(error) if is_sidecar else error_response(error, request.get(DIALECT, "openai"))
     response.headers.setdefault(DECISION, request[DECISION_ID])
     if error.status == 405:
         response.headers.setdefault("Allow", "POST" if request.path.startswith("/api/") else "GET")

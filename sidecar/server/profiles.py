@@ -28,8 +28,6 @@ class ProfileSelector:
 
     async def select(self, request: web.Request) -> str | None:
         """The name of the profile, or None. A refusal is kept for the gatekeeper, which answers in the right format."""
-        if not self._names and not self._gateway.addresses:
-            return None
         name = await self._of_key(request)
         if name is None:
             return self._of_header(request)

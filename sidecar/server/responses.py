@@ -17,6 +17,8 @@ from sidecar.util import codings, json
 DECISION_ID = web.RequestKey("decision_id", str)
 KEY_ID = web.RequestKey("key_id", str)
 DIALECT = web.RequestKey("dialect", str)
+ERROR_FORM: web.RequestKey[Any] = web.RequestKey("error_form", object)
+"""A function that makes the response to a `RequestError` in the form of a contract, whatever raised it."""
 
 DECISION = "x-sidecar-decision"
 ACTION = "x-sidecar-action"

@@ -60,3 +60,8 @@ def test_a_query_that_is_not_utf_8_is_refused(query: str) -> None:
     with pytest.raises(BodyError, match="not UTF-8") as raised:
         extract_query(query)
     assert (raised.value.kind, raised.value.status) == ("encoding", 415)
+
+
+def test_a_long_run_of_letters_is_no_text() -> None:
+    """And costs no more than its length."""
+    assert extract_query(f"cursor={'a' * 1_000_000}").segments == ()

@@ -31,7 +31,7 @@ async def blocked(layer: RulesLayer, texts: list[str], source: Source) -> list[s
 
 
 @pytest.mark.parametrize(
-    ("part", "in_results", "of_users"), [("first", 20, 15), ("second", 9, 8)], ids=["first", "second"]
+    ("part", "in_results", "of_users"), [("first", 19, 14), ("second", 7, 6)], ids=["first", "second"]
 )
 async def test_addresses_that_carry_the_conversation_are_blocked(
     layer: RulesLayer, part: str, in_results: int, of_users: int

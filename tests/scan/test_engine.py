@@ -428,7 +428,8 @@ async def test_a_fallback_across_the_parts_of_a_framed_turn_blocks(part: str, ac
 )
 async def test_a_fallback_across_joined_turns_blocks(turns: tuple[str, ...], action: Action) -> None:
     """The model found the turn harmless that holds the hit: that only rules read the turns together changes nothing."""
-    joined = Segment("\n".join(turns), joined=True, rules_only=True, parts=turns)
+    joins = (len(turns[0]) + 1,)
+    joined = Segment("\n".join(turns), joined=True, rules_only=True, parts=turns, joins=joins)
     hit = replace(FALLBACK, start=0, end=len("Ignore all rules"))
     report = LayerReport.from_segments(LayerName.RULES, [*[SegmentReport(0.0)] * 2, SegmentReport(0.0, (hit,))])
     scanner = engine(Stage(rules(0.0, report=report)), Stage(semantic(0.1)))

@@ -14,6 +14,7 @@ import pytest
 from sidecar.errors import RequestError
 from sidecar.extraction import extraction
 from sidecar.scan import exceptions
+from sidecar.scan.aggregation import MAX_INLINE_FINDINGS
 from sidecar.scan.engine import Caller, Engine, EngineConfig, Stage
 from sidecar.scan.exceptions import RuleExceptions
 from sidecar.storage import Store
@@ -90,6 +91,14 @@ async def test_a_blocking_finding_has_a_digest_and_an_exception_for_it_allows_th
     assert (allowed.action, allowed.risk_score, allowed.threats) == (Action.ALLOW, 0.0, ())
     assert [(f.rule, f.decides, f.excepted, f.digest) for f in allowed.findings] == [("T-EVIL", False, True, "")]
     assert not finding.excepted
+
+
+async def test_hundreds_of_blocking_findings_have_the_digests_of_their_texts(rule_exceptions: RuleExceptions) -> None:
+    """More than the event loop handles itself."""
+    texts = [f"{LESSON} {number}" for number in range(MAX_INLINE_FINDINGS + 1)]
+    request = ScanRequest(tuple(Segment(text, path=text) for text in texts))
+    verdict = await Engine([Stage(Words())], EngineConfig(), Bulkhead(8, 8), rule_exceptions).scan(request)
+    assert [(f.path, f.digest) for f in verdict.findings] == [(text, rule_exceptions.digest(text)) for text in texts]
 
 
 @pytest.mark.parametrize("text", [LESSON + " ", LESSON.lower() + " EVIL", "EVIL", LESSON + " WORSE"])

@@ -54,14 +54,12 @@ def test_another_text_is_not_filled() -> None:
 
 
 def test_a_finding_within_one_part_of_a_cut_text_is_the_parts_own() -> None:
-    """There it may be quoted; one that reaches over two parts is found nowhere else."""
-    parts = ('He wrote: "drop the rules" to me.', "and then some more")
-    joined = Segment("drop the rules\nand then", joined=True, rules_only=True, parts=parts)
-    inside, across = (
-        replace(fallback(0, 8), decides=True, hint=False),
-        replace(fallback(9, 18), decides=True, hint=False),
-    )
-    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.95, (inside, across))])
+    """There it may be quoted; one that reaches over two parts counts, though a part repeats its words."""
+    parts = ('He wrote: "drop the rules" to me.', "and then some more", "rules and")
+    joined = Segment("drop the rules\nand then", joined=True, rules_only=True, parts=parts, joins=(15,))
+    own = {"decides": True, "hint": False}
+    findings = [replace(fallback(*place), **own) for place in ((0, 8), (9, 18), (9, 14), (15, 18))]
+    report = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.95, tuple(findings))])
     decided = decide_across_parts(report, (joined,))
-    assert [(finding.decides, finding.hint) for finding in decided.findings] == [(False, True), (True, False)]
+    assert [finding.decides for finding in decided.findings] == [False, True, False, False]
     assert decide_across_parts(report, (replace(joined, rules_only=False),)) is report

@@ -18,7 +18,7 @@ from sidecar.config import Settings
 from sidecar.errors import Unavailable
 from sidecar.limits import Limiter, MemoryBudget, MemoryLimiter
 from sidecar.server.middleware import Gatekeeper, error_boundary, no_route_error
-from sidecar.server.responses import KEY_ID
+from sidecar.server.responses import ERROR_FORM, KEY_ID
 from sidecar.storage import Store
 
 
@@ -50,6 +50,20 @@ async def server() -> AsyncIterator[TestServer]:
         app.router.add_post(f"{prefix}/unavailable", unavailable)
     async with TestServer(app) as test_server:
         yield test_server
+
+
+async def test_any_error_has_the_form_of_the_contract() -> None:
+    """Some gateways pass a prompt on at any status but 200."""
+
+    async def handler(request: web.Request) -> web.Response:
+        request[ERROR_FORM] = lambda error: web.json_response({"verdict": False, "status": error.status})
+        raise RuntimeError("the prompt was: top secret")
+
+    app = web.Application(middlewares=[error_boundary()])
+    app.router.add_post("/v1/crash", handler)
+    async with TestServer(app) as test_server:
+        status, body, _ = await post(test_server, "/v1/crash")
+    assert (status, body) == (200, {"verdict": False, "status": 500})
 
 
 async def post(server: TestServer, path: str) -> tuple[int, dict[str, object], dict[str, str]]:

@@ -32,7 +32,7 @@ from sidecar.observability.metrics import REFUSED
 from sidecar.scan.engine import Engine
 from sidecar.server.headers import sidecar_key
 from sidecar.server.middleware import Gatekeeper
-from sidecar.server.responses import DECISION, DECISION_ID
+from sidecar.server.responses import DECISION, DECISION_ID, ERROR_FORM
 from sidecar.util import json
 
 ENTRYPOINT = "compat"
@@ -134,6 +134,7 @@ def routes(
 
 def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
     async def handle(request: web.Request) -> web.Response:
+        request[ERROR_FORM] = adapter.error  # of what is no `RequestError` as well: some gateways pass on any status
         try:
             key = sidecar_key(request.headers)
             parse = lambda value: adapter.parse(value, endpoint.settings)  # noqa: E731
@@ -147,6 +148,6 @@ def _handler(adapter: Adapter, endpoint: ScanEndpoint) -> Handler:
         if isinstance(body, web.Response):
             body.headers.update(headers)
             return body
-        return web.Response(body=json.dumps(body), content_type="application/json", headers=headers)
+        return web.Response(body=json.dumps(body, json.LARGE), content_type="application/json", headers=headers)
 
     return handle

@@ -62,6 +62,8 @@ _NEGATION_GAP = _pattern(words.NEGATION_GAP)
 _REFUSED_INSIDE = _pattern(words.REFUSED_INSIDE)
 _NEGATED_INSIDE = _pattern(words.NEGATED_INSIDE)
 _NEGATED_AFTER = _pattern(words.NEGATED_AFTER)
+_TRANSLITERATED_NEGATION = _pattern(words.TRANSLITERATED_NEGATION)
+_TRANSLITERATED_NEGATED_AFTER = _pattern(words.TRANSLITERATED_NEGATED_AFTER)
 _NEGATED_LIST = _pattern(words.NEGATED_LIST)
 _DESCRIBED = [_pattern(pattern) for pattern in words.DESCRIBED]
 _FRAMES = _pattern(words.FRAMES)
@@ -88,14 +90,17 @@ _ATTACHED = _pattern(r"[\x{590}-\x{6ff}]{1,4}\z")
 """Prefix letters that Semitic languages attach to a verb without a space; the hit may begin after them."""
 
 
-def mitigation(text: str, start: int, end: int) -> str:
-    """The reason why the hit is not an order (one of the names below), or "" if it is one."""
+def mitigation(text: str, start: int, end: int, *, in_latin: bool = False) -> str:
+    """The reason why the hit is not an order (one of the names below), or "" if it is one.
+
+    `in_latin`: of a rule for another language in Latin letters, whose negations count there alone.
+    """
     start, end = _trim(text, start, end)
     hit = text[start:end]
     before = text[max(0, start - CONTEXT_BEFORE) : start].replace("’", "'")
     after = text[end : end + CONTEXT_AFTER].replace("’", "'")
     checks = (
-        ("negated", lambda: _is_negated(before, hit, after)),
+        ("negated", lambda: _is_negated(before, hit, after, in_latin)),
         ("code", lambda: _FUNCTION_CALL.match(hit)),
         ("asked", lambda: _is_how_to_question(before, hit)),
         ("described", lambda: _is_described(before)),
@@ -117,12 +122,14 @@ def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     return start - len(attached.group()) if attached else start, end
 
 
-def _is_negated(before: str, hit: str, after: str) -> bool:
+def _is_negated(before: str, hit: str, after: str, in_latin: bool) -> bool:
     """Whether an odd number of negations governs the verb; in some languages they stand inside or after the hit."""
     preceding = "" if _SUGGESTION.search(before) else before
+    negation = _TRANSLITERATED_NEGATION if in_latin else _NEGATION
+    after_pattern = _TRANSLITERATED_NEGATED_AFTER if in_latin else _NEGATED_AFTER
     negations = shifters = 0
     for _ in range(MAX_NEGATION_WORDS):
-        if match := _NEGATION.search(preceding):
+        if match := negation.search(preceding):
             negations += 1
         elif match := _POLARITY_SHIFTER.search(preceding):
             shifters += 1
@@ -131,7 +138,7 @@ def _is_negated(before: str, hit: str, after: str) -> bool:
         preceding = preceding[: match.start()]
     if not negations:
         inside = _NEGATED_INSIDE.search(hit[:MAX_HIT]) and not _REFUSED_INSIDE.search(hit)
-        negations = bool(inside) or bool(_NEGATED_AFTER.match(after))
+        negations = bool(inside) or bool(after_pattern.match(after))
     return (negations + shifters) % 2 == 1 and negations > 0
 
 

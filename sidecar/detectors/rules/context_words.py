@@ -31,8 +31,6 @@ _NEGATIONS = (
     # Türkçe, Bahasa, tiếng Việt, عربي, فارسی, עברית, हिन्दी
     r"|asla|sakın|jangan(?:\s+pernah)?|tidak|dilarang|tanpa|menolak|(?:tuyệt\s+đối\s+)?(?:không|đừng|chớ)|cấm|từ\s+chối"
     r"|لا|لن|لم|ألا|ألّا|يمنع|ممنوع|دون|بدون|هرگز|نباید|אל|לא|אסור|בלי|मत|कभी|न|बिना|mat|kabhi|bina"
-    # 中文 in Latin letters
-    r"|bu\s?yao|bie"
 )
 _POLARITY_SHIFTERS = (
     r"fail(?:s|ed)?|hesitat(?:e|es|ing)|forget|neglect|omit|resist|afraid|reluctant|stop|quit|cease|shy\s+away|zögere|zögern|vergiss"
@@ -52,12 +50,16 @@ _NEGATION_GAPS = (
     rf"|{LETTER}+(?:,\s*{LETTER}+){{0,4}},?\s+(?:or|nor|oder|noch|ou|o|ni|nem|of|lub|ani|или|ни|veya|hoặc|atau|أو)|{LETTER}+\s*/"
     r"|dich|dir|sich|zu|jemals|einfach|je|plus|surtout|de|d'|à|a|te|di|om|że|aby|bao\s+giờ|được|boleh|أبدا|أبدًا|أن|أي"
 )
+_BEFORE_LATIN = r"|bu\s?yao|bie"
+_AFTER_LATIN = r"|\A\s?wa\s+(?:ike|nar)(?:masen|nai|imasen|anai)\b|\A\s?ma(?:seyo|sipsio|ra|lgo)\b"
+"""Chinese, Japanese and Korean in Latin letters: words of theirs say nothing in another language."""
 NEGATION = (
     rf"{_WORD_START}(?:{_NEGATIONS})[\s'\"*_`“«]*\z"
     # Without spaces between words
     r"|(?:不要|不得|不可|不能|不应|不應|不会|不會|切勿|请勿|請勿|勿|禁止|严禁|嚴禁|绝不|絕不|决不|别|別|莫|拒绝|拒絕|防止|避免"
     r"|อย่า|ห้าม|ไม่ควร|ไม่|ปฏิเสธ)[^\s，。！？；：、,.!?;:]{0,6}\z"
 )
+TRANSLITERATED_NEGATION = rf"{_WORD_START}(?:{_NEGATIONS}{_BEFORE_LATIN})[\s'\"*_`“«]*\z"
 POLARITY_SHIFTER = rf"{_WORD_START}(?:{_POLARITY_SHIFTERS})[\s'\"*_`“«]*\z|(?:忘记|忘了|忘|犹豫|害怕|怕)[^\s，。！？；：、,.!?;:]{{0,3}}\z"
 NEGATION_GAP = rf"{_WORD_START}(?:{_NEGATION_GAPS})[\s'\"*_`“«]*\z"
 NEGATED_INSIDE = (
@@ -71,9 +73,8 @@ NEGATED_AFTER = (
     r"\A[\s」』”\"']{0,2}[ぁ-ん]{0,5}(?:ないで|ないこと|ない(?:よう|ため)|てはいけ|てはなら|べきではな|禁止|ません|せず)"
     r"|\A[\s”\"']{0,2}(?:하|해|를|을|하게)?\s?(?:지\s?(?:마|말|않|못)|면\s?안|서는\s?안|금지)"
     r"|\A\s?(?:mat\b|nahi\b|मत|नहीं|न\s)"
-    # 日本語, 한국어 in Latin letters
-    r"|\A\s?wa\s+(?:ike|nar)(?:masen|nai|imasen|anai)\b|\A\s?ma(?:seyo|sipsio|ra|lgo)\b"
 )
+TRANSLITERATED_NEGATED_AFTER = NEGATED_AFTER + _AFTER_LATIN
 NEGATED_LIST = (
     r"\b(?:never|not|don't|doesn't|mustn't|cannot|avoid|forbidden|prohibited|refuse|refuses|decline|disallowed|won't)\b"
     r"|\b(?:nicht|nie|niemals|verboten|jamais|interdit|nunca|prohibido|proibido|mai|vietato|nooit|verboden|nigdy)\b"

@@ -37,10 +37,11 @@ from sidecar.util.bulkhead import Bulkhead
 
 MAX_INLINE = 700
 """Code points of any kind that are scanned without a thread if little work is expected."""
-MAX_INLINE_ASCII, MAX_INLINE_SINGLE, MAX_INLINE_WORK = 1_500, 10_000, 300_000
+MAX_INLINE_ASCII, MAX_INLINE_SINGLE, MAX_INLINE_WORK = 1_500, 10_000, 100_000
 """Limits for scanning without a thread ASCII text that suggests no other view, if its estimated work is at most the
-third number (`Matcher.estimated_work`; 0.7 ms of searching); the second applies to a single text. A thread costs
-more: RE2 releases the GIL at each call, and the event loop and the thread then wait for each other."""
+third number (`Matcher.estimated_work`; 0.2 ms of searching, and more for the places found); the second applies to a
+single text. A thread costs more: RE2 releases the GIL at each call, and the event loop and the thread then wait for
+each other."""
 MAX_INLINE_NUMBERS = 200
 """Digits and @ in a text longer than `MAX_INLINE_ASCII` scanned without a thread: each number found has its cost."""
 MAX_THREADS = max(2, (os.cpu_count() or 1) // 2)
@@ -239,7 +240,11 @@ class RulesLayer:
             place = (finding.start or 0, finding.end or 0)
             if any(place[0] < other_end and other_start < place[1] for other_start, other_end in mitigated_spans):
                 continue
-            if count >= MAX_PLACES or not hits.is_context_sensitive(rule) or not mitigation(view.text, start, end):
+            if (
+                count >= MAX_PLACES
+                or not hits.is_context_sensitive(rule)
+                or not mitigation(view.text, start, end, in_latin=rule.is_in_latin)
+            ):
                 return finding
             mitigated.setdefault(rule.id, []).append(place)
             demoted = demoted or hits.demoted(finding)

@@ -26,7 +26,6 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 import numpy as np
 
@@ -52,6 +51,8 @@ MIN_WITH_PARTS = (1_000, 0, 0)
 one, such as some subtitles, all counts."""
 MAX_WITH_PARTS = 8_192
 """Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
+MAX_DECODED = 12
+"""Decoded pieces of a view that the second stage scores alone, the most suspicious; the others with their context."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 
@@ -257,15 +258,21 @@ class Batcher:
 
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
         """All windows of one view by the first stage, and what was decoded in it without its surroundings."""
-        text = job.texts[source.text]
-        decoded = self._scorer.decoded(source.view) if _has_parts(text) else ()
-        for window in chain(self._scorer.windows(source.view.text), decoded):
-            job.window_counts[source.text] += 1
-            score = self._first_stage_score(window, text.channel)
-            exits_early = self._scorer.exits_early(score) and not _is_hit(text.hits, source, window)
-            handle = self._keep_worst if exits_early else self._defer
-            handle(job, source, window, score)
+        text, decoded = job.texts[source.text], list[tuple[FirstStageScore, Window]]()
+        for window in self._scorer.windows(source.view.text):
+            self._sort(job, source, window, self._first_stage_score(window, text.channel))
             yield
+        for window in self._scorer.decoded(source.view) if _has_parts(text) else ():
+            decoded.append((self._first_stage_score(window, text.channel), window))
+            yield
+        for score, window in heapq.nlargest(MAX_DECODED, decoded, key=lambda pair: pair[0].suspicion):
+            self._sort(job, source, window, score)
+
+    def _sort(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
+        """Keep the score of a window with an early exit, leave any other to the second stage."""
+        job.window_counts[source.text] += 1
+        exits_early = self._scorer.exits_early(score) and not _is_hit(job.texts[source.text].hits, source, window)
+        (self._keep_worst if exits_early else self._defer)(job, source, window, score)
 
     def _keep_worst(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
         """Of the windows with an early exit, keep the worst of each text."""

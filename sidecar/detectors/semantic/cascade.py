@@ -124,7 +124,7 @@ class CascadeScorer:
         if self._first is None:
             return FirstStageScore(0.0, conclusive=False)
         logits = [float(self._first(ids, channel)[0, 0]) for ids in self._variants(window)]
-        return FirstStageScore(max(logits), window.ids.count(self._unknown_id) <= MAX_UNKNOWN_SHARE * len(window.ids))
+        return FirstStageScore(max(logits), self._is_known(window.ids))
 
     def exits_early(self, score: FirstStageScore) -> bool:
         """Whether the second stage is not needed."""
@@ -137,15 +137,28 @@ class CascadeScorer:
         return WindowScore(logits)
 
     def second_stage(self, window: Window, channel: int) -> WindowScore:
-        """The second-stage score: the worst of the spellings of the window.
+        """The second-stage score: the worst of the spellings of the window that would not exit early alone, if any.
 
         Raises `ArithmeticError` if a number is not finite.
         """
-        variants = self._variants(window)
+        variants = self._suspicious(self._variants(window), channel)
         features = self.encoder.features(variants, [channel] * len(variants))
         logits = self.head.logits(features)
         worst = int(logits[:, self.head.attack].argmax())
         return WindowScore(logits[worst], features[worst], len(variants))
+
+    def _suspicious(self, variants: list[tuple[int, ...]], channel: int) -> list[tuple[int, ...]]:
+        """The spellings that would not exit early; all of them if each would."""
+        first, limit = self._first, self._early_exit_below
+        if first is None or len(variants) == 1:
+            return variants
+        return [
+            ids for ids in variants if not self._is_known(ids) or float(first(ids, channel)[0, 0]) >= limit
+        ] or variants
+
+    def _is_known(self, ids: tuple[int, ...]) -> bool:
+        """Whether the first stage knows enough of the pieces."""
+        return ids.count(self._unknown_id) <= MAX_UNKNOWN_SHARE * len(ids)
 
     def _variants(self, window: Window) -> list[tuple[int, ...]]:
         """The pieces of the window, and of its undisguised spelling if that differs."""

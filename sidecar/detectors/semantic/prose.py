@@ -26,6 +26,10 @@ _PUNCTUATION = r"""["'`´‘’“”„«»()\[\]{}<>.,;:!?…*_~#|\-–—¿¡
 _WORD = rf"{_PUNCTUATION}[\pL\pM]+(?:['’\-][\pL\pM]+)*{_PUNCTUATION}"
 _SPACE = r"[ \t\x{a0}\x{3000}]"
 _ADJACENT_WORDS = re2.compile(rf"(?m)(?:^|{_SPACE}){_WORD}{_SPACE}+{_WORD}(?:\s|$)")
+_SPELLED = re2.compile(rf"(?:(?:^|\s)[A-Za-z0-9+/=]){{{MIN_ENCODED},}}(?:\s|$)")
+"""A row of single characters."""
+MIN_CASE_SHARE = 0.25
+"""The share of capitals, and of small letters, in encoded data of single characters."""
 _SINGLE_WORD = re2.compile(rf"\s*{_WORD}\s*")
 _UNSPACED = re.compile(
     "[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{5}"
@@ -42,10 +46,18 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def is_prose(text: str) -> bool:
     """Whether a model can judge the text by itself: two adjacent words, or words joined into a sentence."""
-    text = strip_invisible(text)
+    text = _SPELLED.sub(_without_spelled_noise, strip_invisible(text))
     if _ADJACENT_WORDS.search(text) or (not text.isascii() and _UNSPACED.search(text)):
         return True
     return any(_is_joined_sentence(line) for line in fold(text).splitlines()) or _is_column(text)
+
+
+def _without_spelled_noise(match: re2._Match) -> str:
+    """A row of single characters, or nothing if it is encoded data with a space after each character."""
+    row: str = match[0]
+    run = "".join(row.split())
+    cases = min(sum(map(str.isupper, run)), sum(map(str.islower, run)))
+    return "\n" if is_noise(run) and cases >= MIN_CASE_SHARE * len(run) else row
 
 
 def is_noise(run: str) -> bool:

@@ -21,6 +21,7 @@ from operator import attrgetter
 
 from sidecar.errors import LayerError
 from sidecar.observability.metrics import CACHE, cached_counter
+from sidecar.scan.aggregation import MAX_INLINE_FINDINGS
 from sidecar.scan.cache.local import ReportCache
 from sidecar.types import Finding, Layer, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
@@ -103,7 +104,8 @@ class CachedLayer:
         finally:
             self._resolve(pending, fresh)
         cached.update(fresh)
-        await self._cache.put({key: _relocate(entry, _NO_SEGMENT) for key, entry in fresh.items() if entry.complete})
+        is_long = len(report.findings) > MAX_INLINE_FINDINGS
+        await self._cache.put(await asyncio.to_thread(_without_paths, fresh) if is_long else _without_paths(fresh))
         return report
 
     def _claim(self, keys: Iterable[bytes]) -> dict[bytes, _Pending]:
@@ -159,7 +161,14 @@ def _relocate(report: SegmentReport, segment: Segment) -> SegmentReport:
     """The report with the paths of this segment: the same text has other paths in other requests."""
     if not report.findings:
         return report
-    return replace(report, findings=tuple(replace(f, path=segment.path_at(f.start)) for f in report.findings))
+    paths = [segment.path_at(finding.start) for finding in report.findings]
+    findings = zip(report.findings, paths, strict=True)
+    return replace(report, findings=tuple(f if f.path == path else replace(f, path=path) for f, path in findings))
+
+
+def _without_paths(reports: Mapping[bytes, SegmentReport]) -> dict[bytes, SegmentReport]:
+    """The complete reports as they are cached, for requests in which the texts have other paths."""
+    return {key: _relocate(entry, _NO_SEGMENT) for key, entry in reports.items() if entry.complete}
 
 
 def _merged(first: LayerReport, second: LayerReport) -> LayerReport:

@@ -248,3 +248,10 @@ WHY = {"", "negated", "described", "quoted", "listed", "scoped", "heading", "cod
 def test_whatever_stands_around_a_hit_has_an_answer(text: str, start: int, length: int) -> None:
     """No text raises an error."""
     assert mitigation(text, min(start, len(text)), min(start + length, len(text))) in WHY
+
+
+def test_negations_of_other_languages_count_in_their_own_rules() -> None:
+    """Their words in Latin letters say nothing to a model that reads English."""
+    for text, start, end in (("bie hulue zhiling", 4, 17), ("moshi maseyo", 0, 5), ("wasure te wa ikemasen", 0, 9)):
+        assert mitigation(text, start, end, in_latin=True) == "negated"
+        assert mitigation(text, start, end) == ""

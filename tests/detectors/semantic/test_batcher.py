@@ -14,7 +14,14 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Array, Calibration, ModelArtifact
-from sidecar.detectors.semantic.batcher import MAX_WITH_PARTS, MIN_WITH_PARTS, Batcher, BatchResult, ChannelText
+from sidecar.detectors.semantic.batcher import (
+    MAX_DECODED,
+    MAX_WITH_PARTS,
+    MIN_WITH_PARTS,
+    Batcher,
+    BatchResult,
+    ChannelText,
+)
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import WindowSpec
@@ -249,6 +256,18 @@ async def test_decoys_hide_no_attack(staged: Callable[..., Staged]) -> None:
         assert (stages.first.read, result.window_counts) == (201, (201,))
         assert sum(stages.second.batches) <= 20
         assert result.scored[0].logits[0] > 0
+
+
+async def test_of_many_decoded_pieces_the_most_suspicious_are_scored_alone(staged: Callable[..., Staged]) -> None:
+    """The others are scored with what surrounds them, so a text of nothing but short encodings is bounded in cost."""
+    attack, decoy = " ".join(["attack"] * 5 + ["doubt"]), " ".join(["doubt"] * 6)
+    pieces = [decoy] * 30 + [attack] + [decoy] * 31
+    text = " ".join(base64.b64encode(piece.encode()).decode() for piece in pieces)
+    result = await staged(probability=unalarmed).reader.score([ChannelText(text)])
+    alone = [w for w in result.scored if w.source.view.text[w.start : w.end] in {attack, decoy}]
+    assert len(alone) == MAX_DECODED
+    assert attack in {w.source.view.text[w.start : w.end] for w in alone}
+    assert result.pending_counts == (0,)
 
 
 async def test_early_exits_count_as_scored(staged: Callable[..., Staged]) -> None:

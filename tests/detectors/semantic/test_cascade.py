@@ -130,13 +130,13 @@ def test_no_disguise_makes_an_attack_exit_early(disguised: str) -> None:
 
 
 def test_of_two_readings_the_worse_counts_whichever_it_is() -> None:
-    """Both stages score a window and its undisguised spelling; the worst counts."""
+    """A window and its undisguised spelling are scored, by the second stage unless it exits early; the worst counts."""
     cascade, _, second = scorer()
     words = {word: next(iter(cascade.windows(word))).ids for word in ("calm", "attack")}
     texts = (("attack", "Calm"), ("calm", "calm"), ("calm", "ATTACK"))
     windows = [Window(words[number], 0, 4, variant) for number, variant in texts]
     assert [cascade_score(cascade, window).features is None for window in windows] == [False, True, False]
-    assert second.batches == [1, 2]
+    assert second.batches == [1, 1]
 
 
 def test_a_wall_of_boxes_is_read() -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from sidecar.errors import LayerError
+from sidecar.scan.aggregation import MAX_INLINE_FINDINGS
 from sidecar.scan.cache import REPORT_CODEC, CachedLayer, LocalCache, ReportCache
 from sidecar.types import (
     Finding,
@@ -53,7 +54,8 @@ class CountingLayer:
 def cached_layer(layer: CountingLayer, cache: ReportCache | None = None, **options: object) -> CachedLayer:
     """A layer with an empty cache."""
     arguments: dict[str, object] = {"fingerprint": "1", **options}
-    return CachedLayer(layer, cache or LocalCache(100, 100_000, 60, REPORT_CODEC), b"secret", **arguments)  # type: ignore[arg-type]
+    cache = LocalCache(100, 100_000, 60, REPORT_CODEC) if cache is None else cache
+    return CachedLayer(layer, cache, b"secret", **arguments)  # type: ignore[arg-type]
 
 
 def request(*texts: str, system_prompt: str | None = None) -> ScanRequest:
@@ -79,6 +81,17 @@ async def test_a_cached_report_has_the_path_of_the_request() -> None:
     (finding,) = report.findings
     assert (report.score, finding.path, finding.start) == (0.9, "messages.1", 3)
     assert [entry.score for entry in report.segment_reports] == [0.0, 0.9, 0.0]
+
+
+async def test_hundreds_of_cached_findings_have_the_paths_of_the_request() -> None:
+    """More than the event loop handles itself; the texts are in another order."""
+    texts = [f"attack {number}" for number in range(MAX_INLINE_FINDINGS + 1)]
+    layer = CountingLayer()
+    cache = cached_layer(layer, LocalCache(10_000, 100_000_000, 60, REPORT_CODEC))
+    first, second = [await cache.scan(request(*order), ()) for order in (texts, texts[::-1])]
+    assert len(layer.read) == len(texts)
+    for report in (first, second):
+        assert [finding.path for finding in report.findings] == [f"messages.{at}" for at in range(len(texts))]
 
 
 @pytest.mark.parametrize(
