@@ -1,9 +1,9 @@
 """Pages of the dashboard over a million decisions, against the same pages over a thousand: the ratio of their times.
 
-Two dashboards on SQLite with generated rows of 30 days, 500 keys and 200 models run in one process; every page is
-opened on both in turn, so that a busy machine slows both down.
+Two dashboards on two databases with generated rows of 30 days, 500 keys and 200 models run in one process; every page
+is opened on both in turn, so that a busy machine slows both down. One key has every tenth decision.
 
-    python -m benchmarks.dashboard_sizes [--rows 1000000] [--rounds 7]
+    python -m benchmarks.dashboard_sizes [--database sqlite|postgresql] [--rows 1000000] [--rounds 7]
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import dashboard
+import servers
 from dashboard import Visitor
 
 from sidecar.storage import Store
@@ -31,17 +32,32 @@ from sidecar.storage.rollups import DAILY, DAY
 FEW = 1_000
 LONGEST_RATIO = 3.0
 PAGES = (
-    *("/?range=hour", "/?range=day", "/?range=week", "/?range=month", "/?since=2026-01-01T00:00"),
+    *("/?range=hour", "/?range=day", "/?range=week", "/?range=month", "/?since=2026-01-01T00:00", "/?key=key0"),
+    *("/?range=month&key=key0", "/trends?range=day&key=key0"),
+    *("/trends?range=hour", "/trends?range=day", "/trends?range=month", "/trends?since=2026-01-01T00:00"),
+    *("/trends?range=month&key=key0", "/decisions/views", "/decisions?range=day", "/decisions?ran=semantic"),
     *("/decisions", "/decisions?kind=scan", "/decisions?action=block", "/decisions?label=jailbreak&kind=scan"),
     *("/decisions?outcome=failed", "/decisions?sort=risk_score", "/decisions?sort=latency_ms&kind=scan"),
     *("/decisions?q=INJ-100", "/decisions?q=nothing", "/decisions?rule=INJ-100", "/decisions?model=none"),
-    *("/decisions?key=key0", "/policies?sort=hits", "/policies/INJ-1", "/mcp", "/exceptions"),
+    *("/decisions?key=key0", "/policies?sort=hits", "/policies/INJ-1", "/mcp", "/exceptions", "/shadow", "/keys"),
 )
 COLUMNS = (
     "id, at, door, route, action, recommended, status, risk_score, layer_used, threats, latency_ms, key_id, model, "
     "length, segments, digest, revision, findings, layers"
 )
-HOUR = "CAST(strftime('%s', at) AS INTEGER) / 3600"
+RULES = '{"layer":"rules","score":0.1,"elapsed_ms":0.4,"failure":null}'
+BOTH = RULES + ',{"layer":"semantic","score":0.1,"elapsed_ms":30,"failure":null}'
+FINDINGS = '[{"rule":"INJ-100","path":"prompt"}]'
+ON_POSTGRESQL = """
+INSERT INTO decisions ({columns}) SELECT 'dec_' || lpad(n::text, 26, '0'),
+  now() - interval '30 days' * (1 - (n + 1) / {count}.0), 'api', '/api/v1/prompt/scan',
+  CASE WHEN n % 40 = 0 THEN 'block' ELSE 'allow' END, CASE WHEN n % 40 = 0 THEN 'block' ELSE 'allow' END, 200,
+  n * 7919::bigint % 1000 / 1000.0, CASE WHEN n % 3 = 0 THEN 'rules' ELSE 'semantic' END,
+  CASE WHEN n % 40 = 0 THEN 'jailbreak' ELSE '' END, n * 31::bigint % 90,
+  'key' || CASE WHEN n % 10 = 0 THEN 0 ELSE n % 500 END, 'model-' || n % 200, 100, 1, '1.' || n, 'r1',
+  CASE WHEN n % 40 = 0 THEN '{findings}'::json ELSE '[]'::json END,
+  CASE WHEN n % 3 = 0 THEN '[{rules}]'::json ELSE '[{both}]'::json END FROM generate_series(0, {count} - 1) AS n
+"""
 NAMES = {
     "all": "''",
     "key": "key_id",
@@ -49,12 +65,13 @@ NAMES = {
     "layer": "layer_used",
     "latency": "CAST(latency_ms AS TEXT)",
     "label": "threats",
-    "rule": "json_extract(findings, '$[0].rule')",
+    "rule": "findings -> 0 ->> 'rule'",
 }
 TOTALS = """
-INSERT INTO hourly SELECT '{dimension}', {hour}, {name}, count(*), sum(action = 'block'), sum(recommended = 'block'),
-  count(unscanned), count(failure) FROM decisions
-  WHERE {name} IS NOT NULL AND ('{dimension}' = 'all' OR {name} <> '') GROUP BY 2, 3
+INSERT INTO hourly SELECT '{dimension}', {hour}, {name}, count(*), count(CASE WHEN action = 'block' THEN 1 END),
+  count(CASE WHEN recommended = 'block' THEN 1 END), count(unscanned), count(failure), {time} * count(*) FROM decisions
+  WHERE {name} IS NOT NULL AND ('{dimension}' IN ('all', 'cost') OR {name} <> '')
+  AND layer_used <> '{unless}' GROUP BY 2, 3
 """
 
 
@@ -64,13 +81,36 @@ def rows(count: int) -> Iterator[tuple[Any, ...]]:
     for n in range(count):
         at = (now - timedelta(days=30) * (1 - (n + 1) / count)).strftime("%Y-%m-%d %H:%M:%S.%f")
         is_blocked = n % 40 == 0
-        action, findings = ("block", '[{"rule":"INJ-100","path":"prompt"}]') if is_blocked else ("allow", "[]")
+        action, findings = ("block", FINDINGS) if is_blocked else ("allow", "[]")
         place = (f"dec_{n:026}", at, "api", "/api/v1/prompt/scan", action, action, 200, n * 7919 % 1000 / 1000)
         scan = ("rules" if n % 3 == 0 else "semantic", "jailbreak" if is_blocked else "", n * 31 % 90)
-        yield (*place, *scan, f"key{n % 500}", f"model-{n % 200}", 100, 1, f"1.{n}", "r1", findings, "[]")
+        layers = f"[{RULES if n % 3 == 0 else BOTH}]"
+        yield (
+            *place,
+            *scan,
+            f"key{0 if n % 10 == 0 else n % 500}",
+            f"model-{n % 200}",
+            100,
+            1,
+            f"1.{n}",
+            "r1",
+            findings,
+            layers,
+        )
 
 
-def fill(path: Path, count: int) -> None:
+def count_rows(execute: Callable[[str], object], hour: str) -> None:
+    """Write the totals. `hour`: of a decision, in SQL."""
+    for dimension, name in NAMES.items():
+        numbers = {"name": name, "time": 0, "unless": ""}
+        execute(TOTALS.format(dimension=dimension, hour=hour, **numbers))
+        if dimension in DAILY:
+            execute(TOTALS.format(dimension=DAILY[dimension], hour=f"{hour} / {DAY} * {DAY}", **numbers))
+    for layer, time_of_one, unless in (("rules", 400, ""), ("semantic", 30_000, "rules")):
+        execute(TOTALS.format(dimension="cost", hour=hour, name=f"'{layer}'", time=time_of_one, unless=unless))
+
+
+def fill_sqlite(path: Path, count: int) -> None:
     """Write the rows and their totals; the indexes are built afterwards."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA synchronous = OFF")
@@ -82,12 +122,16 @@ def fill(path: Path, count: int) -> None:
         connection.executemany(f"INSERT INTO decisions ({COLUMNS}) VALUES ({marks})", rows(count))  # noqa: S608
         for _, statement in indexes:
             connection.execute(statement)
-        for dimension, name in NAMES.items():
-            connection.execute(TOTALS.format(dimension=dimension, hour=HOUR, name=name))
-            if dimension in DAILY:
-                day = f"{HOUR} / {DAY} * {DAY}"
-                connection.execute(TOTALS.format(dimension=DAILY[dimension], hour=day, name=name))
+        count_rows(connection.execute, "CAST(strftime('%s', at) AS INTEGER) / 3600")
         connection.commit()
+
+
+def fill_postgresql(server: servers.PostgreSql, name: str, count: int) -> None:
+    """The same; then statistics of the tables, as PostgreSQL's own vacuum gathers them."""
+    values = {"columns": COLUMNS, "findings": FINDINGS, "rules": RULES, "both": BOTH}
+    server.sql(ON_POSTGRESQL.format(count=count, **values), name)
+    count_rows(lambda statement: server.sql(statement, name), "(extract(epoch FROM at)::bigint / 3600)::int")
+    server.sql("VACUUM ANALYZE", name)
 
 
 async def seconds(visitor: Visitor, page: str) -> float:
@@ -99,24 +143,30 @@ async def seconds(visitor: Visitor, page: str) -> float:
     return time.perf_counter() - begun
 
 
-async def run(many: int, rounds: int) -> bool:
+async def run(database: str, many: int, rounds: int) -> bool:
     """Print a line for each page; whether all ratios are small."""
-    with tempfile.TemporaryDirectory() as home:
-        stores = []
-        for count in (FEW, many):
-            folder = Path(home) / str(count)
-            folder.mkdir()
-            stores.append((folder, await Store.open(f"sqlite:///{folder}/sidecar.db")))
-            await asyncio.to_thread(fill, folder / "sidecar.db", count)
-        (few_folder, few), (many_folder, much) = stores
-        small, large = (
-            dashboard.open_site(dashboard.settings(f), s) for f, s in ((few_folder, few), (many_folder, much))
-        )
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        server = stack.enter_context(servers.postgresql()) if database == "postgresql" else None
+        folders = [Path(tempfile.mkdtemp(dir=home)) for _ in range(2)]
+        stores = [await filled(server, folder, count) for folder, count in zip(folders, (FEW, many), strict=True)]
+        small, large = (dashboard.open_site(dashboard.settings(f), s) for f, s in zip(folders, stores, strict=True))
         async with small as one, large as other:
             ratios = [await compare(one.ada, other.ada, page, rounds) for page in PAGES]
-        await few.close()
-        await much.close()
+        for store in stores:
+            await store.close()
     return max(ratios) <= LONGEST_RATIO
+
+
+async def filled(server: servers.PostgreSql | None, folder: Path, count: int) -> Store:
+    """A store with that many decisions: in the folder, or on the server."""
+    if server is None:
+        store = await Store.open(f"sqlite:///{folder}/sidecar.db")
+        await asyncio.to_thread(fill_sqlite, folder / "sidecar.db", count)
+        return store
+    url = server.new_database()
+    store = await Store.open(url)
+    await asyncio.to_thread(fill_postgresql, server, url.rpartition("/")[2], count)
+    return store
 
 
 async def compare(few: Visitor, many: Visitor, page: str, rounds: int) -> float:
@@ -130,10 +180,11 @@ async def compare(few: Visitor, many: Visitor, page: str, rounds: int) -> float:
 def main() -> int:
     """Arguments in, exit code out."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     chosen = parser.parse_args()
-    return 0 if asyncio.run(run(chosen.rows, chosen.rounds)) else 1
+    return 0 if asyncio.run(run(chosen.database, chosen.rows, chosen.rounds)) else 1
 
 
 if __name__ == "__main__":

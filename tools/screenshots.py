@@ -1,7 +1,8 @@
 """Takes pictures of the dashboard with a week of sample traffic, in a real Chromium.
 
-python -m tools.screenshots            the set that docs/dashboard.md shows, into docs/dashboard
-python -m tools.screenshots FOLDER     every page at three widths, in light and dark, into FOLDER, for review
+python -m tools.screenshots                    the set that docs/dashboard.md shows, into docs/dashboard
+python -m tools.screenshots FOLDER [SCANS]     every page at three widths, in light and dark, into FOLDER, for review:
+                                               with so many scans; with 0 there are no keys and no exceptions either
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from sidecar.dashboard import bootstrap
 from sidecar.dashboard.invitations import invite
 from sidecar.policy import Policy
 from sidecar.runtime.app import Sidecar
-from sidecar.storage import DecisionRow, Disagreement, Pin, Role, Store
+from sidecar.storage import SHARED, DecisionRow, Disagreement, Pin, Role, Store, View
 from sidecar.util.units import Rate
 
 DOCS = Path(__file__).parent.parent / "docs" / "dashboard"
@@ -48,7 +49,12 @@ CONVERSATION: list[dict[str, Any]] = [
     {"role": "user", "content": "Is there anything urgent?"},
 ]
 MODELS = ("gpt-4.1", "gpt-4.1-mini", "llama-3.3-70b", None)
-SCANS = 900
+SCANS, BATCH = 900, 500
+VIEWS = {
+    "Blocked today": "range=day&action=block",
+    "Team: jailbreaks": "range=week&label=jailbreak&sort=risk_score",
+    "Slow scans": "range=week&kind=scan&sort=latency_ms",
+}
 
 
 def settings(folder: Path) -> Settings:
@@ -63,11 +69,11 @@ def settings(folder: Path) -> Settings:
     return Settings.model_validate(values)
 
 
-def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[DecisionRow]:
+def traffic(policy: Policy, keys: list[str], now: datetime, scans: int) -> Iterator[DecisionRow]:
     """A week of decisions, more by day than by night, identical in every run except for the dates."""
     chance = random.Random(7)  # noqa: S311 - pictures, not secrets
     rules = [rule for rule in policy.rules if rule.patterns and "en" in rule.languages and rule.label != "pii_detected"]
-    for number in range(SCANS):
+    for number in range(scans):
         hours = chance.uniform(0, 24 * 7)
         if chance.random() < 0.5 and (now - timedelta(hours=hours)).hour not in range(7, 20):
             continue
@@ -96,11 +102,19 @@ def traffic(policy: Policy, keys: list[str], now: datetime) -> Iterator[Decision
             unscanned=None,
             revision=policy.revision,
             findings=[{**finding, **span}] if attack else [],
-            layers=[{"layer": "rules", "score": score, "elapsed_ms": 0.4, "failure": None}],
+            layers=list(layers(chance, score)),
         )
 
 
-async def furnish(running: Sidecar) -> str:
+def layers(chance: random.Random, score: float) -> Iterator[dict[str, Any]]:
+    """The layers that ran, with their times."""
+    for layer, share, milliseconds in (("rules", 1.0, 0.4), ("semantic", 0.6, 12.0), ("llm_judge", 0.05, 600.0)):
+        if chance.random() < share:
+            elapsed = round(milliseconds * chance.lognormvariate(0, 0.4), 4)
+            yield {"layer": layer, "score": score, "elapsed_ms": elapsed, "failure": None}
+
+
+async def furnish(running: Sidecar, scans: int) -> str:
     """Keys, traffic, a real scan, an exception and disagreements; returns the id of the decision to show."""
     now, ring, store = datetime.now(UTC), running.keyring, running.store
     terms: list[dict[str, Any]] = [
@@ -113,10 +127,14 @@ async def furnish(running: Sidecar) -> str:
     await ring.rotate(keys[1][0].id, timedelta(hours=24))
     await ring.revoke(keys[3][0].id)
     ids = [key.id for key, _ in keys]
-    entries = list(traffic(running.policy, ids, now))
-    await store.decisions.add(entries)
+    entries = list(traffic(running.policy, ids, now, scans))
+    for first in range(0, len(entries), BATCH):
+        await store.decisions.add(entries[first : first + BATCH])
     await store.disagreements.add([_disagreement(entry) for entry in entries if entry.action == "block"][:14])
     await store.pins.add(list(pins(now)))
+    for name, query in VIEWS.items():
+        owner = SHARED if name.startswith("Team") else "ada"
+        await store.views.add(View(name[:16], owner, name, query, "ada", now))
     data = f"http://127.0.0.1:{running.data_port}"
     async with ClientSession() as session:
         headers = {"Authorization": f"Bearer {keys[0][1]}"}
@@ -226,11 +244,12 @@ async def _mark(page: Page, camera: Camera) -> None:
 
 
 async def _pages(store: Store, decision: str) -> list[tuple[str, str]]:
-    key = (await store.keys.list())[0]
     plain = ("decisions", "keys", "playground", "exceptions", "shadow", "mcp", "users", "audit", "account", "reference")
-    special = [("overview", "/?range=week"), ("decision", f"/decisions/{decision}"), ("key", f"/keys/{key.id}")]
+    figures = [("overview", "/?range=week"), ("trends", "/trends?range=week"), ("views", "/decisions/views")]
     rules = [("policies", "/policies?text=INJ-1"), ("rule", "/policies/INJ-100")]
-    return [*special, *rules, *((name, f"/{name}") for name in plain)]
+    special = [("decision", f"/decisions/{decision}")] if decision else []
+    special += [("key", f"/keys/{key.id}") for key in (await store.keys.list())[:1]]
+    return [*special, *figures, *rules, *((name, f"/{name}") for name in plain)]
 
 
 @asynccontextmanager
@@ -245,12 +264,12 @@ async def browser() -> AsyncIterator[BrowserContext]:
         await chromium.close()
 
 
-async def main(folder: Path, *, everything: bool) -> None:
+async def main(folder: Path, scans: int, *, everything: bool) -> None:
     """Start a sidecar, fill it with sample data, and take the pictures."""
     with tempfile.TemporaryDirectory() as home:
         async with Sidecar(settings(Path(home))) as running, browser() as context:
             base = f"http://127.0.0.1:{running.admin_port}"
-            decision = await furnish(running)
+            decision = await furnish(running, scans) if scans else ""
             page = await context.new_page()
             await walk(page, base, running.store, decision, Camera(folder, everything=everything))
 
@@ -258,4 +277,4 @@ async def main(folder: Path, *, everything: bool) -> None:
 if __name__ == "__main__":
     target = Path(sys.argv[1]) if sys.argv[1:] else DOCS
     target.mkdir(parents=True, exist_ok=True)
-    asyncio.run(main(target, everything=bool(sys.argv[1:])))
+    asyncio.run(main(target, int(sys.argv[2]) if sys.argv[2:] else SCANS, everything=bool(sys.argv[1:])))

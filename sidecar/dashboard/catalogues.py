@@ -11,6 +11,7 @@ from aiohttp import web
 
 from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit, to
+from sidecar.dashboard.refresh import refreshed
 from sidecar.extraction.shadowed_tools import shadows
 from sidecar.storage import MAX_NAME, Pin, state_of
 
@@ -54,7 +55,7 @@ class Catalogues:
         namesakes = shadows(pins)
         listed = [pin for pin in pins if _is_listed(pin, server, only == "drift", namesakes)]
         selection = {"server": server, "show": only or ""}
-        return visit.page(
+        answer = visit.page(
             "mcp.html",
             servers=servers(pins, namesakes),
             pins=listed[offset : offset + PAGE],
@@ -67,6 +68,7 @@ class Catalogues:
             earlier=_link(selection, max(0, offset - PAGE)) if offset else None,
             done=form.text("done"),
         )
+        return refreshed(answer, form)
 
     async def accept(self, visit: Visit) -> web.Response:
         """Pin the definitions of a server, or of one of its tools, if they are still those of the page."""

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sidecar.storage import Bucket
 
-WIDTH, HEIGHT = 760, 190
 LEFT, BOTTOM, TOP = 44, 22, 8
-MOST_LABELS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The size of a drawing in its own units, and how many times its axis names at most."""
+
+    width: int
+    height: int
+    labels: int
+
+
+WIDE, SMALL = Size(760, 190, 6), Size(400, 130, 3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +46,89 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Columns over time with their axes, in the units of the drawing."""
+    """Columns over time with their axes, in the units of the drawing. `slot`: the width of a time step."""
 
     columns: list[Column]
     values: list[Mark]
     times: list[Mark]
-    width: int = WIDTH
-    height: int = HEIGHT
+    size: Size
+    slot: float
     left: int = LEFT
 
 
-def over_time(buckets: Sequence[Bucket], step: timedelta) -> Chart:
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One time step of a line chart, with the value of each curve; None where there is none."""
+
+    at: datetime
+    x: float
+    values: dict[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class LineChart:
+    """Curves over time. `paths`: by name, in the notation of SVG, interrupted where a step has no value."""
+
+    slots: list[Slot]
+    paths: dict[str, str]
+    values: list[Mark]
+    times: list[Mark]
+    size: Size
+    slot: float
+    left: int = LEFT
+
+
+def over_time(buckets: Sequence[Bucket], step: timedelta, size: Size = WIDE) -> Chart:
     """The chart of scans over time; empty without buckets."""
     ceiling = nice(max((bucket.scans for bucket in buckets), default=0))
-    floor, room = HEIGHT - BOTTOM, HEIGHT - BOTTOM - TOP
-    slot = (WIDTH - LEFT) / max(1, len(buckets))
+    floor, room = size.height - BOTTOM, size.height - BOTTOM - TOP
+    slot = (size.width - LEFT) / max(1, len(buckets))
     columns = []
     for index, bucket in enumerate(buckets):
         split = floor - room * bucket.blocked / ceiling
         top = floor - room * bucket.scans / ceiling
         columns.append(Column(_r(LEFT + index * slot), _r(slot * 0.82), _r(top), _r(split), floor, bucket))
-    values = [Mark(_r(floor - room * part), f"{ceiling * part:,.0f}") for part in (0, 0.5, 1)]
-    return Chart(columns, values, _times(columns, step))
+    times = _times([(column.x, column.bucket.at) for column in columns], step, size)
+    return Chart(columns, _axis(ceiling, size), times, size, slot)
 
 
-def _times(columns: Sequence[Column], step: timedelta) -> list[Mark]:
-    every = max(1, math.ceil(len(columns) / MOST_LABELS))
-    form = "%H:%M" if step * len(columns) <= timedelta(days=1) else "%b %d"
-    return [Mark(column.x, column.bucket.at.strftime(form)) for column in columns[::every]]
+def lines(
+    starts: Sequence[datetime], curves: Mapping[str, Sequence[int | None]], step: timedelta, size: Size = WIDE
+) -> LineChart:
+    """The chart of curves with a value, or none, for each time step."""
+    ceiling = nice(max((value for curve in curves.values() for value in curve if value is not None), default=0))
+    slot = (size.width - LEFT) / max(1, len(starts))
+    slots = [
+        Slot(at, _r(LEFT + index * slot), {name: curve[index] for name, curve in curves.items()})
+        for index, at in enumerate(starts)
+    ]
+    paths = {name: _path([item.values[name] for item in slots], slots, slot, ceiling, size) for name in curves}
+    return LineChart(
+        slots, paths, _axis(ceiling, size), _times([(item.x, item.at) for item in slots], step, size), size, slot
+    )
+
+
+def _path(values: Sequence[int | None], slots: Sequence[Slot], slot: float, ceiling: int, size: Size) -> str:
+    """Lines through the middle of the steps; a short one for a step between two without a value."""
+    floor, room = size.height - BOTTOM, size.height - BOTTOM - TOP
+    parts, is_open = [], False
+    for value, item in zip(values, slots, strict=True):
+        if value is not None:
+            middle, y = _r(item.x + slot / 2), _r(floor - room * value / ceiling)
+            parts.append(f"L{middle} {y}" if is_open else f"M{middle} {y}h0.1")
+        is_open = value is not None
+    return "".join(parts)
+
+
+def _axis(ceiling: int, size: Size) -> list[Mark]:
+    floor, room = size.height - BOTTOM, size.height - BOTTOM - TOP
+    return [Mark(_r(floor - room * part), f"{ceiling * part:,.0f}") for part in (0, 0.5, 1)]
+
+
+def _times(places: Sequence[tuple[float, datetime]], step: timedelta, size: Size) -> list[Mark]:
+    every = max(1, math.ceil(len(places) / size.labels))
+    form = "%H:%M" if step * len(places) <= timedelta(days=1) else "%b %d"
+    return [Mark(x, at.strftime(form)) for x, at in places[::every]]
 
 
 def nice(highest: int) -> int:

@@ -24,9 +24,11 @@ from sidecar.dashboard.passwords import Passwords
 from sidecar.dashboard.playground import Playground
 from sidecar.dashboard.policies import Policies
 from sidecar.dashboard.reference import Reference
+from sidecar.dashboard.saved_views import SavedViews
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
+from sidecar.dashboard.trends import TrendsPage
 from sidecar.dashboard.users import Users
 from sidecar.errors import ConfigError
 from sidecar.limits import Limiter
@@ -67,7 +69,9 @@ class Dashboard:
         sso = _single_sign_on(self._guard, attempts, settings.admin)
         self._routes = [
             *Overview(dependencies.policy, dependencies.status).routes(),
+            *TrendsPage().routes(),
             *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
+            *SavedViews().routes(),
             *Decisions(dependencies.policy).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),

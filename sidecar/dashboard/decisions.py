@@ -12,6 +12,7 @@ from sidecar.dashboard.exceptions import exceptable, holds_whole_text, suggestio
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers, to
 from sidecar.dashboard.highlight import Piece, pieces, spans
+from sidecar.dashboard.periods import RANGES
 from sidecar.dashboard.request_view import parts, skipped_after
 from sidecar.policy import Policy, Rule
 from sidecar.scan.exceptions import MAX_LIFETIME
@@ -35,14 +36,17 @@ SORTS: Mapping[Sort, str] = {
     "latency_ms": "slowest first",
     "length": "longest first",
 }
-FIELDS = ("q", "since", "until", "team", "key", "client", "model", "label", "action", "layer", "rule", *CHOICES, "sort")
+FIELDS = (
+    *("q", "range", "since", "until", "team", "key", "client", "model", "label", "action", "layer", "ran", "rule"),
+    *(*CHOICES, "sort"),
+)
 LIVE_SECONDS = 3
 
 
 def read_filter(form: Form) -> Filter:
     """The filter in a form or query. Raises `RequestError` naming the field."""
     return Filter(
-        since=form.moment("since"),
+        since=form.moment("since") or _beginning(form.choice("range", [span.name for span in RANGES])),
         until=form.moment("until"),
         key_id=form.text("key") or None,
         client=form.text("client") or None,
@@ -51,9 +55,15 @@ def read_filter(form: Form) -> Filter:
         label=form.choice("label", list(Label)),
         action=form.choice("action", ACTIONS),
         layer_used=form.choice("layer", list(LayerName)),
+        ran=form.choice("ran", list(LayerName)),
         words=form.text("q") or None,
         **{name: form.choice(name, choices) for name, choices in CHOICES.items()},  # type: ignore[arg-type]
     )
+
+
+def _beginning(name: str | None) -> datetime | None:
+    """The beginning of a time range that ends now."""
+    return next((datetime.now(UTC) - span.length for span in RANGES if span.name == name), None)
 
 
 def read_sort(form: Form) -> Sort:
@@ -107,6 +117,8 @@ class Decisions:
             names={key.id: key.name for key in keys},
             keys=keys,
             teams=await visit.team_choices(),
+            views=await visit.store.views.list(visit.name),
+            ranges=RANGES,
             form=form,
             choices={"label": list(Label), "action": ACTIONS, "layer": list(LayerName), **CHOICES},
             sort=sort,

@@ -13,6 +13,8 @@ from aiohttp import web
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import is_hidden
+from sidecar.dashboard.paging import PAGE, Paging, read_offset
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
 from sidecar.policy.reductions import holds_for_every_text
@@ -45,9 +47,11 @@ class Exceptions:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All exceptions, or those of one rule, newest first, with author and reason; then those of the settings."""
+        """All exceptions, or those of one rule, newest first, page by page; then those of the settings."""
         now, rule = datetime.now(UTC), visit.query.text("rule")
-        exceptions = [row for row in await visit.store.exceptions.query(teams=visit.teams) if rule in {"", row.rule}]
+        number = await visit.store.exceptions.count(rule, teams=visit.teams)
+        paging = Paging(read_offset(visit.query), number, {"rule": rule})
+        exceptions = await visit.store.exceptions.query(PAGE, offset=paging.offset, rule=rule, teams=visit.teams)
         rows = [(exception, state(exception, now)) for exception in exceptions]
         names = {key.id: key.name for key in await visit.keys()}
         rule_ids = {rule.id for rule in self._policy().rules}
@@ -59,7 +63,8 @@ class Exceptions:
             if (not rule or rule in entry.rules) and (visit.teams is None or not entry.key or entry.key in visible)
         ]
         values = {"rows": rows, "names": names, "rule_ids": rule_ids, "rule": rule, "done": done}
-        return visit.page("exceptions.html", 200, of_settings=of_settings, **values)
+        answer = visit.page("exceptions.html", 200, of_settings=of_settings, paging=paging, **values)
+        return refreshed(answer, visit.query)
 
     async def add(self, visit: Visit) -> web.Response:
         """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""

@@ -23,6 +23,8 @@ from sidecar.auth.api_keys import (
 from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
+from sidecar.dashboard.paging import Paging, read_offset
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
@@ -53,18 +55,21 @@ class KeysPage:
         ]
 
     async def show(self, visit: Visit) -> web.Response:
-        """All keys with their state, the newest first; never their values."""
-        return await self._page(visit)
+        """The keys with their state, the newest first, page by page, or those of a name; never their values."""
+        return refreshed(await self._page(visit), visit.query)
 
     async def _page(
         self, visit: Visit, error: RequestError | None = None, new: tuple[ApiKey, str] | None = None
     ) -> web.Response:
-        now = datetime.now(UTC)
-        keys = [(key, str(key.state(now))) for key in reversed(await visit.keys())]
+        now, words, team = datetime.now(UTC), visit.query.text("text").lower(), visit.query.text("team")
+        matching = [key for key in reversed(await visit.keys()) if words in f"{key.name} {key.id}".lower()]
+        paging = Paging(read_offset(visit.query), len(matching), {"text": words, "team": team})
         values = {
-            "keys": keys,
+            "keys": [(key, str(key.state(now))) for key in matching[paging.offset : paging.end]],
+            "paging": paging,
+            "text": words,
             "teams": await visit.team_choices(),
-            "team": visit.query.text("team"),
+            "team": team,
             "new": new,
             "error": error,
             "form": visit.form,

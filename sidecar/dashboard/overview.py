@@ -12,14 +12,14 @@ from aiohttp import web
 
 from sidecar.dashboard.charts import over_time, share
 from sidecar.dashboard.guard import Route, Visit
-from sidecar.dashboard.periods import RANGES, read_period
+from sidecar.dashboard.periods import RANGES, read_choice, read_period
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
 from sidecar.policy.reductions import reductions
 from sidecar.storage import Filter, Group
 
 MOST_ROWS = 8
-LIVE_SECONDS = 30
 
 
 class Overview:
@@ -36,9 +36,8 @@ class Overview:
         """All figures of the chosen time range, of one key or of all; `live=1` loads the page again and again."""
         form, figures = visit.query, visit.store.analytics
         period = read_period(form, datetime.now(UTC))
-        keys, team = await visit.keys(), form.text("team")
-        key, live = form.text("key"), bool(form.text("live"))
-        criteria = visit.within(Filter(since=period.since, until=period.until, key_id=key or None, kind="scan"))
+        keys, chosen = await visit.keys(), read_choice(form)
+        criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
         labels = await figures.by_label(criteria)
         service = self._status()
@@ -50,9 +49,8 @@ class Overview:
             ranges=RANGES,
             keys=keys,
             teams=await visit.team_choices(),
-            team=team,
-            key=key,
-            live=live,
+            chosen=chosen,
+            page="/",
             totals=await figures.totals(criteria),
             others=await figures.other_requests(criteria),
             chart=over_time(buckets, period.step),
@@ -65,9 +63,7 @@ class Overview:
             latency=await figures.latency(criteria),
             share=share,
         )
-        if live:
-            answer.headers["Refresh"] = str(LIVE_SECONDS)
-        return answer
+        return refreshed(answer, form)
 
 
 def _named(groups: list[Group], names: dict[str, str]) -> list[tuple[str, Group]]:

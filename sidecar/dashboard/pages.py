@@ -9,11 +9,13 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from sidecar.dashboard.forms import problems_of
+from sidecar.dashboard.refresh import toggle_link
 
 HERE = Path(__file__).parent
 _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
@@ -21,6 +23,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _BLANK = frozenset("\u00ad\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 _MENU = [
     ("/", "Overview"),
+    ("/trends", "Trends"),
     ("/decisions", "Decisions"),
     ("/keys", "Keys"),
     ("/playground", "Playground"),
@@ -73,6 +76,11 @@ def words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
+def filter_words(query: str) -> str:
+    """The query of a list as readable text."""
+    return ", ".join(f"{words(name)}: {value}" for name, value in parse_qsl(query)) or "all decisions"
+
+
 def duration(seconds: float) -> str:
     """A duration in the largest unit that fits."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -106,6 +114,7 @@ class Pages:
         content = b"".join(static_files().values())
         assets = hashlib.sha256(content).hexdigest()[:12]
         self._environment.globals |= {"assets": assets, "pages_of": pages_of, "problems_of": problems_of}
+        self._environment.globals |= {"filter_words": filter_words, "toggle_link": toggle_link}
 
     def draw(self, template: str, values: Mapping[str, Any]) -> str:
         """The page as HTML."""

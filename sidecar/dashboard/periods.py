@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlencode
@@ -58,11 +59,22 @@ class Period:
         """The address of the decisions in one of its steps."""
         return decisions_in(at, at + self.step, **criteria)
 
-    def zoom(self, at: datetime, key: str = "", team: str = "") -> str:
-        """The address of the overview of one of its steps; of the shortest step that of its decisions."""
+    def zoom(self, at: datetime, page: str = "/", **criteria: str | None) -> str:
+        """The address of a page of one of its steps; of the shortest step that of its decisions."""
         if self.step == STEPS[0]:
-            return self.rows_at(at, key=key, team=team)
-        return f"/?{Period(at, at + self.step, self.step).query(key=key, team=team)}"
+            return self.rows_at(at, **criteria)
+        return f"{page}?{Period(at, at + self.step, self.step).query(**criteria)}"
+
+    def around(self, **criteria: str | None) -> dict[str, str]:
+        """Queries of the time before, of twice the time, and of the time after, where a page shows them."""
+        length = self.until - self.since
+        moved = {"Earlier": (-1.0, -1.0), "Zoom out": (-1.0, 0.0) if self.name else (-0.5, 0.5), "Later": (1.0, 1.0)}
+        queries = {}
+        for name, (first, last) in moved.items():
+            with suppress(OverflowError):
+                period = Period(self.since + first * length, self.until + last * length, self.step)
+                queries[name] = period.query(**criteria) if period.until - period.since <= MAX_LENGTH else ""
+        return {name: query for name, query in queries.items() if query and not (name == "Later" and self.name)}
 
     @property
     def _moments(self) -> dict[str, str]:
@@ -73,6 +85,11 @@ def decisions_in(since: datetime, until: datetime, **criteria: str | None) -> st
     """The address of the decisions in a time range."""
     moments = {"since": since.strftime(_FORMAT), "until": until.strftime(_FORMAT)}
     return f"/decisions?{urlencode(moments | {name: value for name, value in criteria.items() if value})}"
+
+
+def read_choice(form: Form) -> dict[str, str]:
+    """The team and the key that a query chooses, as parameters of links."""
+    return {name: text for name in ("team", "key") if (text := form.text(name))}
 
 
 def read_period(form: Form, now: datetime) -> Period:

@@ -47,11 +47,17 @@ GET /invitation/{token}            one-time links
 POST /invitation/{token}           one-time links
 """
 _VIEWER = """
-GET /                              overview
+GET /                              overview and trends
+GET /trends                        overview and trends
 GET /decisions                     decisions (prompt texts only with `admin.viewer_texts`)
 GET /decisions/export              decisions (prompt texts only with `admin.viewer_texts`)
 GET /decisions/find                decisions (prompt texts only with `admin.viewer_texts`)
 GET /decisions/{id}                decisions (prompt texts only with `admin.viewer_texts`)
+GET /decisions/views               own saved views; only an admin saves and changes shared ones
+POST /decisions/views              own saved views; only an admin saves and changes shared ones
+GET /decisions/views/{id}          own saved views; only an admin saves and changes shared ones
+POST /decisions/views/{id}/rename  own saved views; only an admin saves and changes shared ones
+POST /decisions/views/{id}/delete  own saved views; only an admin saves and changes shared ones
 GET /keys                          keys, never their values
 GET /keys/{id}                     keys, never their values
 GET /policies                      rules

@@ -6,16 +6,17 @@ import asyncio
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
 from sidecar.dashboard import playground_inputs as inputs
-from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.forms import Form
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.dashboard.playground_inputs import EXAMPLES, KINDS
+from sidecar.dashboard.playground_sides import POLICIES, Pair, Side, read_sides, rules_of
 from sidecar.dashboard.request_view import Part, parts
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.decision_log.outline import outline
@@ -26,7 +27,6 @@ from sidecar.normalization import normalizations
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
 from sidecar.scan.service import ScanContext, ScanService
-from sidecar.storage import ApiKey
 from sidecar.types import ScanRequest, Verdict
 
 MOST_VIEWS = 8
@@ -51,7 +51,8 @@ class Entered:
     kind: str = "prompt"
     prompt: str = ""
     system: str = ""
-    key: str = ""
+    form: Form = field(default_factory=Form)
+    """The fields of both sides."""
 
 
 class Playground:
@@ -80,55 +81,49 @@ class Playground:
             kind=visit.form.get("kind", ""),
             prompt=_lines(visit.form.get("prompt", "")),
             system=_lines(visit.form.get("system_prompt", "")),
-            key=visit.form.get("key", "").strip()[:40],
+            form=visit.form,
         )
         try:
             kind = Form(kind=entered.kind).choice("kind", KINDS) or "prompt"
-            key = await _key(visit, entered.key)
-            if kind == "batch":
-                texts = inputs.batch(entered.prompt)
-                rows = [(text, await self._scan(inputs.prompt_request(text, entered.system), key)) for text in texts]
-                return await self._page(visit, entered, key, rows=rows)
-            results = await self._results(kind, entered, key)
+            first, second = await read_sides(visit.form, visit.key)
+            requests, body = await self._requests(kind, entered)
+            rows = [(text, await self._scan(request, first)) for text, request in requests]
+            second_verdicts = [await self._scan(request, second) for _, request in requests] if second else []
+            results = None if kind == "batch" else await _results(requests[0][1], rows[0][1], entered, body)
         except RequestError as error:
             return await self._page(visit, entered, error=error)
-        return await self._page(visit, entered, key, results=results)
+        compared = [Pair(*row, verdict) for row, verdict in zip(rows, second_verdicts, strict=False)]
+        listed = rows if kind == "batch" and not second else ()
+        return await self._page(visit, entered, (first, second), results=results, rows=listed, compared=compared)
 
-    async def _results(self, kind: str, entered: Entered, key: ApiKey | None) -> ScanResults:
-        body: dict[str, Any] = {}
-        if kind == "conversation":
-            body = await asyncio.to_thread(inputs.conversation, entered.prompt)
-            settings = self._status().settings
-            request = await asyncio.to_thread(inputs.chat_request, settings, body, entered.system)
-        else:
-            request = inputs.prompt_request(entered.prompt, entered.system)
-        verdict = await self._scan(request, key)
-        view_names = {finding.view for finding in verdict.findings} - {"raw"}
-        text = entered.prompt
-        return ScanResults(
-            verdict,
-            [] if body else pieces(text, spans(verdict.findings)),
-            await asyncio.to_thread(_turns, request, verdict, body) if body else [],
-            await asyncio.to_thread(_views, text, view_names) if view_names and not body else [],
-        )
+    async def _requests(self, kind: str, entered: Entered) -> tuple[list[tuple[str, ScanRequest]], dict[str, Any]]:
+        """The requests to scan, each with its text; and the body of a conversation. Raises `RequestError`."""
+        if kind == "batch":
+            return [(text, inputs.prompt_request(text, entered.system)) for text in inputs.batch(entered.prompt)], {}
+        if kind == "prompt":
+            return [(entered.prompt, inputs.prompt_request(entered.prompt, entered.system))], {}
+        body = await asyncio.to_thread(inputs.conversation, entered.prompt)
+        request = await asyncio.to_thread(inputs.chat_request, self._status().settings, body, entered.system)
+        return [(entered.prompt, request)], body
 
-    async def _scan(self, request: ScanRequest, key: ApiKey | None) -> Verdict:
-        """The verdict that this key would get, without a record."""
-        service = ScanService(self._engine(), self._status().settings)
-        return await service.scan(request, ScanContext("", "playground", "", key))
+    async def _scan(self, request: ScanRequest, side: Side) -> Verdict:
+        """The verdict of one side, without a record."""
+        service = ScanService(side.engine(self._engine()), self._status().settings)
+        return await service.scan(request, ScanContext("", "playground", "", side.caller))
 
     async def _page(
         self,
         visit: Visit,
         entered: Entered,
-        key: ApiKey | None = None,
+        sides: tuple[Side, Side | None] = (Side(), None),
         *,
         results: ScanResults | None = None,
         rows: Sequence[tuple[str, Verdict]] = (),
+        compared: Sequence[Pair] = (),
         error: RequestError | None = None,
     ) -> web.Response:
-        settings = self._status().settings
-        threshold = settings.scan.threshold if key is None or key.threshold is None else key.threshold
+        settings, key = self._status().settings, sides[0].key
+        threshold = settings.scan.threshold
         return visit.page(
             "playground.html",
             error.status if error else 200,
@@ -142,8 +137,12 @@ class Playground:
             rows=rows,
             error=error,
             rules={rule.id: rule for rule in self._policy().rules},
-            threshold=threshold,
-            curl=self._curl(entered) if results or rows else None,
+            sides=sides,
+            policies=POLICIES if self._engine().shadow else None,
+            thresholds=[side.blocks_from(threshold) for side in sides if side],
+            compared=compared,
+            rules_of=rules_of,
+            curl=self._curl(entered) if results or rows or compared else None,
         )
 
     def _curl(self, entered: Entered) -> str | None:
@@ -164,14 +163,16 @@ class Playground:
         return f"curl -s {url} {headers} -d {shlex.quote(body)}"
 
 
-async def _key(visit: Visit, key_id: str) -> ApiKey | None:
-    """The chosen key, whatever its state; None without a choice. Raises `RequestError`."""
-    if not key_id:
-        return None
-    key = await visit.key(key_id)
-    if key is None:
-        raise refused(400, "There is no such key.", param="key")
-    return key
+async def _results(request: ScanRequest, verdict: Verdict, entered: Entered, body: dict[str, Any]) -> ScanResults:
+    """The verdict with the text, or the turns of a conversation (`body`), and what was found in them."""
+    view_names = {finding.view for finding in verdict.findings} - {"raw"}
+    text = entered.prompt
+    return ScanResults(
+        verdict,
+        [] if body else pieces(text, spans(verdict.findings)),
+        await asyncio.to_thread(_turns, request, verdict, body) if body else [],
+        await asyncio.to_thread(_views, text, view_names) if view_names and not body else [],
+    )
 
 
 def _chat(body: dict[str, Any]) -> dict[str, Any]:

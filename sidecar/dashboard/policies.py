@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
 from aiohttp import web
 
+from sidecar.dashboard.charts import share
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import KINDS, Policy, Rule
-from sidecar.storage import SCANS
+from sidecar.storage import SCANS, Group, Marks
 from sidecar.types import Label
 
 LAYERS: Mapping[str, str] = {
@@ -31,6 +32,8 @@ SORTS = {
     "id": "by id",
 }
 PAGE = 50
+MOST_MARKS = 10
+"""Marked decisions on the page of a rule."""
 MAX_OFFSET = 100_000
 
 
@@ -49,10 +52,12 @@ class Policies:
         form, policy = visit.query, self._policy()
         sort = form.choice("sort", SORTS) or "family"
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
-        hits = {group.name: group.scans for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
-        marked = await _marked(visit)
+        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
+        hits = {name: group.scans for name, group in groups.items()}
+        marks = await visit.store.exceptions.by_rule(visit.teams)
+        marked = {rule: marks_of_rule.exceptions for rule, marks_of_rule in marks.items()}
         rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
-        return visit.page(
+        answer = visit.page(
             "policies.html",
             hits=hits,
             marked=marked,
@@ -72,6 +77,7 @@ class Policies:
             layer=layer_of,
             switches=self._status().settings.rules,
         )
+        return refreshed(answer, form)
 
     async def show_one(self, visit: Visit) -> web.Response:
         """One rule with everything in its definition."""
@@ -81,22 +87,20 @@ class Policies:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
-        hits = next(
-            (
-                group.scans
-                for group in await visit.store.analytics.by_rule(visit.within(SCANS))
-                if group.name == rule_id
-            ),
-            0,
+        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
+        return visit.page(
+            "rule.html",
+            rule=rule,
+            switch=self._status().settings.rules.get(rule_id),
+            kind=kind,
+            seeks=seeks,
+            layer=layer_of(rule),
+            hits=groups.get(rule_id, Group(rule_id, 0, 0)),
+            marks=(await visit.store.exceptions.by_rule(visit.teams)).get(rule_id, Marks()),
+            newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id, teams=visit.teams),
+            names={key.id: key.name for key in await visit.keys()},
+            share=share,
         )
-        marks = (await _marked(visit))[rule_id]
-        values = {"kind": kind, "seeks": seeks, "layer": layer_of(rule), "hits": hits, "marks": marks}
-        return visit.page("rule.html", 200, rule=rule, switch=self._status().settings.rules.get(rule_id), **values)
-
-
-async def _marked(visit: Visit) -> Counter[str]:
-    """How often each rule was marked as a false positive."""
-    return Counter(exception.rule for exception in await visit.store.exceptions.query(teams=visit.teams))
 
 
 def _matching(rules: Sequence[Rule], form: Form) -> list[Rule]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from urllib.parse import urlencode
 
 from aiohttp import web
 
+from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 
 PAGE = 100
@@ -23,15 +26,22 @@ class ShadowPage:
         return [Route("GET", "/shadow", self.show)]
 
     async def show(self, visit: Visit) -> web.Response:
-        """The newest disagreements, and their counts by kind."""
-        revision = visit.query.text("revision") or None
-        disagreements = await visit.store.disagreements.query(other_revision=revision, limit=PAGE, teams=visit.teams)
-        counts = await visit.store.disagreements.count(visit.teams)
+        """The disagreements, the newest first, page by page, and their counts by kind."""
+        revision, before = visit.query.text("revision") or None, visit.query.text("before")
+        disagreements = visit.store.disagreements
+        last = await disagreements.get(before, visit.teams) if before else None
+        if before and last is None:
+            raise refused(404, "The page to go on from is gone; begin at the newest.")
+        rows = await disagreements.query(other_revision=revision, before=last, limit=PAGE + 1, teams=visit.teams)
+        filters = {"revision": revision} if revision else {}
+        counts = await disagreements.count(visit.teams)
         names = {key.id: key.name for key in await visit.keys()}
-        return visit.page(
+        answer = visit.page(
             "shadow.html",
             policies=self._status().settings.shadow.policies,
-            disagreements=disagreements,
+            disagreements=rows[:PAGE],
+            older=urlencode({**filters, "before": rows[PAGE - 1].decision}) if len(rows) > PAGE else None,
             counts=sorted(counts.items()),
             names=names,
         )
+        return refreshed(answer, visit.query)

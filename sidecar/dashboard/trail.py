@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from sidecar.dashboard.guard import Route, Visit
+from sidecar.dashboard.refresh import refreshed
 
 PAGE = 100
 
@@ -29,4 +30,5 @@ class Trail:
         )
         actions = await visit.store.audit.actions()
         chosen = {"actor": actor, "action": action}
-        return visit.page("audit.html", events=events[:PAGE], actions=actions, older=older, chosen=chosen)
+        answer = visit.page("audit.html", events=events[:PAGE], actions=actions, older=older, chosen=chosen)
+        return refreshed(answer, form)

@@ -114,7 +114,7 @@ async def open_scanner(
             shadow_scanner = shadow.ShadowScanner(shadow_engine, settings.shadow, server.disagreements)
             await shadow_scanner.start()
             stack.push_async_callback(shadow_scanner.close)
-            engine.observer = shadow_scanner.observe
+            engine.observer, engine.shadow = shadow_scanner.observe, shadow_engine
         judges = (("judge", stage.layer) for stage in stages if stage.layer.name is LayerName.LLM_JUDGE)
         watched = dependencies(("redis", result_cache), *judges)
         yield Scanner(engine, rules, source_policy, tuple(degraded), watched, parts)

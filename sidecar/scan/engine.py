@@ -122,6 +122,8 @@ class Engine:
         self._replaceable_below = [stage.score_range[1] for stage in self.stages if stage.replaces and stage.decides]
         self.observer: VerdictObserver | None = None
         """Called with each verdict; must not block."""
+        self.shadow: Engine | None = None
+        """The engine of the second policy set, if there is one; its verdicts are only shown."""
 
     async def scan(self, request: ScanRequest, caller: Caller = ANONYMOUS, decision: str = "") -> Verdict:
         """One verdict for all segments together. Never raises for a failing layer. `decision`: its id, if recorded."""

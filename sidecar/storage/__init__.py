@@ -16,24 +16,30 @@ from sidecar.storage.database import CONNECTIONS, Database
 from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionPage, DecisionRow, Decisions, Sort
 from sidecar.storage.disagreements import Disagreement, Disagreements
-from sidecar.storage.exceptions import Exceptions, RuleException
+from sidecar.storage.exceptions import Exceptions, Marks, RuleException
 from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
-from sidecar.storage.schema import MAX_NAME, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
+from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
 from sidecar.storage.teams import MAX_TEAMS, valid_team
+from sidecar.storage.trends import TREND_ROWS, Cost, Steps, Trends
+from sidecar.storage.views import MAX_VIEWS, SHARED, View, Views
 from sidecar.util.signatures import Signer
 
 __all__ = [
     "MAX_NAME",
+    "MAX_QUERY",
     "MAX_RULE_CHANGES",
     "MAX_TEAM",
     "MAX_TEAMS",
+    "MAX_VIEWS",
     "SCANS",
+    "SHARED",
+    "TREND_ROWS",
     "Admin",
     "Admins",
     "Analytics",
@@ -41,6 +47,7 @@ __all__ = [
     "Audit",
     "Bucket",
     "ChangeResult",
+    "Cost",
     "DecisionPage",
     "DecisionRow",
     "Disagreement",
@@ -54,6 +61,7 @@ __all__ = [
     "KeyOverrides",
     "KeyState",
     "Keys",
+    "Marks",
     "Mode",
     "Notices",
     "Pin",
@@ -65,8 +73,12 @@ __all__ = [
     "Session",
     "Sessions",
     "Sort",
+    "Steps",
     "Store",
     "Totals",
+    "Trends",
+    "View",
+    "Views",
     "export",
     "state_of",
     "storable",
@@ -90,9 +102,11 @@ class Store:
         self.audit = Audit(database, self.checkpoints)
         self.notices = Notices(database)
         self.analytics = Analytics(database, rollups)
+        self.trends = Trends(database, rollups, self.analytics)
         self.exceptions = Exceptions(database)
         self.disagreements = Disagreements(database)
         self.pins = Pins(database)
+        self.views = Views(database)
 
     @property
     def place(self) -> str:

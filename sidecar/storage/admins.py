@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import admins as table
-from sidecar.storage.schema import invitations, sessions
+from sidecar.storage.schema import invitations, sessions, views
 from sidecar.storage.teams import join_teams, split_teams
 
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-+@")
@@ -177,10 +177,11 @@ class Admins:
             return None, admin
 
     async def remove(self, name: str) -> ChangeResult:
-        """Delete an account with its sessions and invitations; one admin with a password always remains."""
+        """Delete an account with its sessions, invitations and own views; one admin with a password always remains."""
         async with self._database.write() as connection:
             await connection.execute(delete(invitations).where(invitations.c.name == name))
             if (outcome := await _check_removable(connection, name)) is ChangeResult.DONE:
+                await connection.execute(delete(views).where(views.c.owner == name))
                 await connection.execute(delete(table).where(table.c.name == name))
             return outcome
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Literal
@@ -25,7 +25,8 @@ from sidecar.types import Label
 
 Grouping = Literal["model", "key_id", "layer_used", "door", "action", "route", "failure"]
 _DIMENSIONS: dict[str, Dimension] = {"model": "model", "key_id": "key", "layer_used": "layer"}
-_NOT_IN_TOTALS = ("model", "label", "action", "layer_used", "before", "recommended", "outcome", "without")
+_IN_TOTALS = frozenset({"since", "until", "key_id", "kind", "teams", "text_hidden"})
+"""What the totals can answer, or what changes no figure."""
 SCANS = Filter(kind="scan")
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_BUCKETS = 1_000
@@ -73,17 +74,17 @@ class Analytics:
 
     async def totals(self, criteria: Filter = SCANS) -> Totals:
         """The totals."""
-        if hours := await self._hours(criteria):
+        if hours := await self.hours(criteria):
             return Totals(*await self._rollups.sums(*_of_key(criteria, hours)))
         kinds = (func.count(), _BLOCKED, _RECOMMENDED, func.count(table.c.unscanned), func.count(table.c.failure))
-        (row,) = await self._rows(_filtered(select(*kinds), criteria))
+        (row,) = await self._rows(filtered(select(*kinds), criteria))
         return Totals(*(int(number or 0) for number in row))
 
     async def other_requests(self, criteria: Filter = SCANS) -> int:
         """How many requests of the same time and key were no scans."""
-        if hours := await self._hours(criteria):
+        if hours := await self.hours(criteria):
             return (await self._rollups.sums("other", hours, _keys(criteria)))[0]
-        (row,) = await self._rows(_filtered(select(func.count()), replace(criteria, kind="other")))
+        (row,) = await self._rows(filtered(select(func.count()), replace(criteria, kind="other")))
         return int(row[0])
 
     async def over_time(self, since: datetime, until: datetime, step: float, criteria: Filter = SCANS) -> list[Bucket]:
@@ -105,57 +106,57 @@ class Analytics:
 
     async def _over_time(self, window: Filter, first: int, seconds: int) -> list[tuple[int, int, int]]:
         """Index of the bucket, decisions and blocked; a bucket may come several times."""
-        if seconds % HOUR == 0 and (hours := await self._hours(window)):
+        if seconds % HOUR == 0 and (hours := await self.hours(window)):
             by_hour = await self._rollups.by_hour(*_of_key(window, hours))
             return [((hour * HOUR - first) // seconds, scans, blocked) for hour, scans, blocked in by_hour]
-        number = (self._epoch_second() - first) // seconds
-        rows = await self._rows(_filtered(select(number.label("n"), func.count(), _BLOCKED), window).group_by("n"))
+        number = self.step(first, seconds).label("n")
+        rows = await self._rows(filtered(select(number, func.count(), _BLOCKED), window).group_by("n"))
         return [(int(number), int(scans), int(blocked or 0)) for number, scans, blocked in rows]
 
     async def by(self, column: Grouping, criteria: Filter = SCANS) -> list[Group]:
         """The most frequent values of a column, at most `MAX_GROUPS`."""
-        if column in _DIMENSIONS and (hours := await self._hours(criteria, keys=False)):
+        if column in _DIMENSIONS and (hours := await self.hours(criteria, keys=False)):
             groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
             return [Group(value or None, scans, blocked) for value, scans, blocked in groups]
         name = table.c[column]
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
-        rows = await self._rows(_filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
+        rows = await self._rows(filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
         return [Group(value, int(scans), int(blocked or 0)) for value, scans, blocked in rows]
 
     async def by_label(self, criteria: Filter = SCANS) -> dict[Label, int]:
         """The number of decisions with each label; one decision may have several."""
-        if hours := await self._hours(criteria, keys=False):
+        if hours := await self.hours(criteria, keys=False):
             totals = {name: scans for name, scans, _ in await self._rollups.by_name("label", hours)}
             return {label: totals.get(label, 0) for label in Label}
-        counts = [func.sum(case((table.c.threats.contains(label, autoescape=True), 1), else_=0)) for label in Label]
-        (row,) = await self._rows(_filtered(select(*counts), criteria))
-        return {label: int(number or 0) for label, number in zip(Label, row, strict=True)}
+        totals = Counter[str]()
+        for names, scans in await self._rows(
+            filtered(select(table.c.threats, func.count()), criteria).group_by(table.c.threats)
+        ):
+            totals.update(dict.fromkeys(names.split(), int(scans)))
+        return {label: totals[label] for label in Label}
 
     async def latency(self, criteria: Filter = SCANS, quantiles: Sequence[float] = QUANTILES) -> dict[float, int]:
         """Scan latency in milliseconds at each quantile (nearest rank); empty without decisions.
 
         Of whole hours values from 100 ms on are rounded up to two digits.
         """
-        if hours := await self._hours(criteria, keys=False):
+        if hours := await self.hours(criteria, keys=False):
             counts = {int(name): scans for name, scans, _ in await self._rollups.by_name("latency", hours)}
-            return {quantile: _ranked(counts, quantile) for quantile in quantiles if counts}
-        (row,) = await self._rows(_filtered(select(func.count()), criteria))
-        total = int(row[0])
-        ranked = _filtered(select(table.c.latency_ms), criteria).order_by(table.c.latency_ms)
-        result = {}
-        for quantile in quantiles if total else ():
-            (value,) = await self._rows(ranked.offset(_rank(quantile, total)).limit(1))
-            result[quantile] = int(value[0])
-        return result
+            return {quantile: ranked(counts, quantile) for quantile in quantiles if counts}
+        rows = await self._rows(
+            filtered(select(table.c.latency_ms, func.count()), criteria).group_by(table.c.latency_ms)
+        )
+        counts = {int(latency): int(scans) for latency, scans in rows}
+        return {quantile: ranked(counts, quantile) for quantile in quantiles if counts}
 
     async def by_rule(self, criteria: Filter = SCANS) -> list[Group]:
         """For each rule, how many decisions it matched, and how many were blocked.
 
         Of parts of an hour or of one key: of the newest `RULE_ROWS` decisions.
         """
-        if hours := await self._hours(criteria, keys=False):
+        if hours := await self.hours(criteria, keys=False):
             return [Group(*values) for values in await self._rollups.by_name("rule", hours)]
-        decisions = _filtered(select(table.c.findings, table.c.action), criteria)
+        decisions = filtered(select(table.c.findings, table.c.action), criteria)
         newest = decisions.order_by(table.c.at.desc()).limit(RULE_ROWS)
         matches: Counter[str] = Counter()
         blocked: Counter[str] = Counter()
@@ -165,9 +166,10 @@ class Analytics:
             blocked.update(rules if action == "block" else ())
         return [Group(rule, number, blocked[rule]) for rule, number in matches.most_common()]
 
-    async def _hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
-        """The hours of a filter if the totals can answer it: of whole hours, and of nothing but a key if `keys`."""
-        if any(getattr(criteria, name) is not None for name in _NOT_IN_TOTALS) or criteria.kind != "scan":
+    async def hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
+        """The hours of a filter if the totals can answer it: of whole hours, of all keys or, if `keys`, of some."""
+        names = (field.name for field in fields(Filter) if field.name not in _IN_TOTALS)
+        if any(getattr(criteria, name) is not None for name in names) or criteria.kind != "scan":
             return None
         if (criteria.key_id or criteria.teams is not None) and not keys:
             return None
@@ -177,11 +179,12 @@ class Analytics:
         hours = Hours(*(None if bound is None else int(bound) // HOUR for bound in bounds))
         return hours if await self._rollups.covers(hours) else None
 
-    def _epoch_second(self) -> ColumnElement[int]:
-        """The Unix time of a decision, in whole seconds."""
-        if self._database.is_sqlite:
-            return cast(func.strftime("%s", table.c.at), BigInteger)
-        return cast(func.floor(extract("epoch", table.c.at)), BigInteger)
+    def step(self, first: int, seconds: int) -> ColumnElement[int]:
+        """The index of the step of so many seconds, from the Unix time `first` on, that a decision lies in."""
+        second = (
+            func.strftime("%s", table.c.at) if self._database.is_sqlite else func.floor(extract("epoch", table.c.at))
+        )
+        return (cast(second, BigInteger) - first) // seconds
 
     async def _rows(self, statement: Select[Any]) -> list[Any]:
         async with self._database.read() as connection:
@@ -204,13 +207,14 @@ def _rank(quantile: float, total: int) -> int:
     return min(total - 1, max(0, -int(-quantile * total // 1) - 1))
 
 
-def _ranked(counts: Mapping[int, int], quantile: float) -> int:
+def ranked(counts: Mapping[int, int], quantile: float) -> int:
     """The value at a quantile of values with their numbers."""
     rank = _rank(quantile, sum(counts.values()))
     values = sorted(counts)
     return values[bisect_right(list(accumulate(counts[value] for value in values)), rank)]
 
 
-def _filtered(statement: Any, criteria: Filter) -> Select[Any]:
+def filtered(statement: Any, criteria: Filter) -> Select[Any]:
+    """The statement on the decisions that match."""
     result: Select[Any] = statement.select_from(table).where(*conditions(criteria))
     return result

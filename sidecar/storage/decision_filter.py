@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Column, ColumnElement, Text, and_, exists, func, literal_column, not_, or_
+from sqlalchemy import Column, ColumnElement, TableValuedAlias, Text, and_, exists, func, literal_column, not_, or_
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
@@ -28,6 +28,7 @@ _COLUMNS_OF = {
     "outcome": ("failure", "unscanned"),
     "without": ("key_id", "model"),
     "rule": ("findings",),
+    "ran": ("layers",),
     "words": ("route", "digest", "findings", "request", "text"),
 }
 """The columns of each further criterion; every one has `id` and `at`."""
@@ -54,6 +55,8 @@ class Filter:
     """Those that could not be scanned, or that reached the model unscanned."""
     without: Literal["key", "model"] | None = None
     rule: str | None = None
+    ran: str | None = None
+    """A layer that ran, whether it decided or not."""
     words: str | None = None
     """The beginning of an id, a rule or a path (of the request, or in its body), a tool, or a part of the kept text."""
     teams: Sequence[str] | None = None
@@ -123,7 +126,9 @@ def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[b
     if criteria.without is not None:
         clauses.append((columns.key_id if criteria.without == "key" else columns.model).is_(None))
     if criteria.rule is not None:
-        clauses.append(_has_item(columns.findings, _member("rule") == criteria.rule))
+        clauses.append(_has_item(columns.findings, json_member("rule") == criteria.rule))
+    if criteria.ran is not None:
+        clauses.append(_has_item(columns.layers, json_member("layer") == criteria.ran))
     return clauses if criteria.words is None else [*clauses, _mentions(columns, criteria)]
 
 
@@ -136,8 +141,10 @@ def _is_scan(columns: Any) -> ColumnElement[bool]:
 
 def _mentions(columns: Any, criteria: Filter) -> ColumnElement[bool]:
     words = criteria.words or ""
-    begins = {name: func.lower(_member(name)).startswith(words.lower(), autoescape=True) for name in ("rule", "path")}
-    listed = or_(func.lower(_member("tool")) == words.lower(), begins["path"])
+    begins = {
+        name: func.lower(json_member(name)).startswith(words.lower(), autoescape=True) for name in ("rule", "path")
+    }
+    listed = or_(func.lower(json_member("tool")) == words.lower(), begins["path"])
     return or_(
         columns.id.startswith(words, autoescape=True),
         columns.digest == words,
@@ -148,11 +155,15 @@ def _mentions(columns: Any, criteria: Filter) -> ColumnElement[bool]:
     )
 
 
-def _member(name: str) -> ColumnElement[str]:
-    """A member of the current item of a JSON list."""
+def json_member(name: str) -> ColumnElement[str]:
+    """A member of the current `item` of a JSON list."""
     return literal_column(f"item.value ->> '{name}'", Text)
 
 
 def _has_item(column: Column[Any], condition: ColumnElement[bool]) -> ColumnElement[bool]:
-    items = _JsonItems(column).table_valued("value", name="item")
-    return exists().select_from(items).where(condition)
+    return exists().select_from(json_items(column)).where(condition)
+
+
+def json_items(column: ColumnElement[Any]) -> TableValuedAlias:
+    """The items of a JSON list as rows named `item`."""
+    return _JsonItems(column).table_valued("value", name="item")

@@ -67,6 +67,13 @@ class Disagreements:
         async with self._database.read() as connection:
             return [Disagreement(**row) for row in (await connection.execute(newest)).mappings()]
 
+    async def get(self, decision: str, teams: Sequence[str] | None = None) -> Disagreement | None:
+        """The disagreement about one decision, if that is of these teams."""
+        one = select(table).where(table.c.decision == decision, *of_teams(table.c.key_id, teams))
+        async with self._database.read() as connection:
+            row = (await connection.execute(one)).mappings().one_or_none()
+        return None if row is None else Disagreement(**row)
+
     async def count(self, teams: Sequence[str] | None = None) -> dict[tuple[str, str], int]:
         """How many, of these teams, by actual and shadow action."""
         pair = (table.c.action, table.c.other_action)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, or_, select, update
 
 from sidecar.storage.database import Database
 from sidecar.storage.schema import exceptions as table
@@ -38,6 +38,14 @@ class RuleException:
         return self.revoked_at is None and now < self.expires_at
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a rule costs in false positives: exceptions made, and decisions that were marked for them."""
+
+    exceptions: int = 0
+    decisions: int = 0
+
+
 class Exceptions:
     """The table of exceptions. Every method may raise `StoreError`."""
 
@@ -49,15 +57,26 @@ class Exceptions:
         async with self._database.write() as connection:
             await connection.execute(table.insert(), asdict(exception))
 
-    async def query(self, limit: int = 1000, *, teams: Sequence[str] | None = None) -> list[RuleException]:
-        """All exceptions, or those for keys of these teams, also revoked and expired ones, the newest first."""
-        newest = (
-            select(table)
-            .where(*of_teams(table.c.key_id, teams))
-            .order_by(table.c.created_at.desc(), table.c.id)
-            .limit(limit)
-        )
-        return await self._select(newest)
+    async def query(
+        self, limit: int = 1000, *, offset: int = 0, rule: str = "", teams: Sequence[str] | None = None
+    ) -> list[RuleException]:
+        """All exceptions, or those of a rule or for keys of these teams, also revoked ones, the newest first."""
+        newest = select(table).where(*_of(rule, teams)).order_by(table.c.created_at.desc(), table.c.id)
+        return await self._select(newest.offset(offset).limit(limit))
+
+    async def count(self, rule: str = "", *, teams: Sequence[str] | None = None) -> int:
+        """How many there are in all, or of a rule, or for keys of these teams."""
+        number = select(func.count()).select_from(table).where(*_of(rule, teams))
+        async with self._database.read() as connection:
+            return int(await connection.scalar(number) or 0)
+
+    async def by_rule(self, teams: Sequence[str] | None = None) -> dict[str, Marks]:
+        """The marks of each rule that has any, for keys of these teams."""
+        decision = func.coalesce(table.c.decision, table.c.id)
+        counts = select(table.c.rule, func.count(), func.count(decision.distinct())).where(*_of("", teams))
+        async with self._database.read() as connection:
+            rows = await connection.execute(counts.group_by(table.c.rule))
+            return {rule: Marks(*numbers) for rule, *numbers in rows}
 
     async def valid(self, now: datetime, limit: int = 10_000) -> list[RuleException]:
         """The exceptions that apply at `now`, the newest first."""
@@ -85,3 +104,7 @@ class Exceptions:
     async def _select(self, statement: Any) -> list[RuleException]:
         async with self._database.read() as connection:
             return [RuleException(**row) for row in (await connection.execute(statement)).mappings()]
+
+
+def _of(rule: str, teams: Sequence[str] | None) -> list[ColumnElement[bool]]:
+    return [*([table.c.rule == rule] if rule else []), *of_teams(table.c.key_id, teams)]

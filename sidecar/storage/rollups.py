@@ -2,15 +2,16 @@
 
 A page over a month reads a few thousand totals instead of millions of decisions: those of whole days, and of the hours
 at both ends. There is one total for all decisions
-of an hour, and one for each key, model, layer, label, rule and rounded latency. After a migration of a filled
-database the totals begin two hours later, when no replica of the former version writes rows without them.
+of an hour, and one for each key, model, layer, label, rule and rounded latency, and of each layer that ran one with its
+time (`cost`). After a migration of a filled database totals that are new begin two hours later, when no replica of the
+former version writes rows without them.
 
 Only scans count there (`is_scan`); other decisions, such as a refused path, have a total of their own by key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select
@@ -22,12 +23,14 @@ from sidecar.storage.schema import hourly as table
 HOUR = 3600
 DAY = 24
 """Hours of a day, of which there are totals of names, too."""
-Dimension = Literal["all", "key", "model", "layer", "label", "rule", "latency", "other"]
-FIRST = "first"
-"""The dimension of a single row that names the first hour with totals; without it there is a total of every hour."""
+Dimension = Literal["all", "key", "model", "layer", "label", "rule", "latency", "other", "cost"]
+FIRST, FIRST_COST = "first", "1stcost"
+"""The dimensions of single rows that name the first hours with totals, and with those of `cost`; without one there is a
+total of every hour."""
 DAILY: dict[str, str] = {name: f"d{name}" for name in ("key", "model", "layer", "label", "rule", "latency", "other")}
 """The dimensions with many names, and those of their daily totals, at the first hour of each day."""
-NUMBERS = ("scans", "blocked", "recommended", "unscanned", "failed")
+COUNTS = ("scans", "blocked", "recommended", "unscanned", "failed")
+NUMBERS = (*COUNTS, "microseconds")
 Names = str | Select[Any]
 """A name, or a query of names."""
 _Totals = dict[tuple[str, int, str], list[int]]
@@ -51,6 +54,7 @@ COUNTED = (
     "threats",
     "latency_ms",
     "findings",
+    "layers",
 )
 """The columns that are counted: those of a `DecisionRow`, and those that a deletion returns."""
 
@@ -68,6 +72,7 @@ class RollUps:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._first_hour: int | None = None
+        self._first_hour_of_costs = 0
 
     async def add(self, connection: AsyncConnection, rows: Iterable[Any], sign: Literal[1, -1] = 1) -> None:
         """Add rows to the totals, or subtract them, within the transaction of `connection`.
@@ -75,7 +80,7 @@ class RollUps:
         Totals are locked in one order, so that transactions wait for each other and never block each other.
         """
         first = await self.first_hour(connection)
-        totals = _totals(row for row in rows if _hour(row) >= first)
+        totals = _totals((row for row in rows if _hour(row) >= first), self._first_hour_of_costs)
         if not totals:
             return
         values = [dict(zip(_COLUMNS, (*key, *(sign * n for n in totals[key])), strict=True)) for key in sorted(totals)]
@@ -84,13 +89,16 @@ class RollUps:
         await connection.execute(upsert.on_conflict_do_update(index_elements=_KEY, set_=added), values)
         if sign < 0:
             hours = table.c.hour.in_({hour for _, hour, _ in totals})
-            await connection.execute(delete(table).where(hours, table.c.scans == 0, table.c.dimension != FIRST))
+            empty = and_(table.c.scans == 0, table.c.dimension.not_in((FIRST, FIRST_COST)))
+            await connection.execute(delete(table).where(hours, empty))
 
     async def first_hour(self, connection: AsyncConnection) -> int:
-        """The first hour with totals; it never changes."""
+        """The first hour with totals; it never changes, nor does that of costs."""
         if self._first_hour is None:
-            hour = await connection.scalar(select(table.c.hour).where(table.c.dimension == FIRST))
-            self._first_hour = int(hour or 0)
+            marks = select(table.c.dimension, table.c.hour).where(table.c.dimension.in_((FIRST, FIRST_COST)))
+            hours = {dimension: int(hour) for dimension, hour in await connection.execute(marks)}
+            self._first_hour_of_costs = hours.get(FIRST_COST, 0)
+            self._first_hour = hours.get(FIRST, 0)
         return self._first_hour
 
     async def covers(self, hours: Hours) -> bool:
@@ -100,9 +108,14 @@ class RollUps:
                 await self.first_hour(connection)
         return (hours.first or 0) >= (self._first_hour or 0)
 
+    @property
+    def first_hour_of_costs(self) -> int:
+        """The first hour with totals of `cost`; known once `covers` has been asked."""
+        return self._first_hour_of_costs
+
     async def sums(self, dimension: Dimension, hours: Hours, name: Names | None = "") -> list[int]:
-        """The five numbers of one name or of several, or of all."""
-        numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in NUMBERS)
+        """The counts of one name or of several, or of all."""
+        numbers = (func.coalesce(func.sum(table.c[number]), 0) for number in COUNTS)
         names = [] if name is None else [_is_of(name)]
         rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *names)
         return [int(number) for number in rows[0]]
@@ -112,6 +125,16 @@ class RollUps:
         columns = select(table.c.hour, table.c.scans, table.c.blocked)
         rows = await self._rows(columns, hours, table.c.dimension == dimension, _is_of(name))
         return [(hour, scans, blocked) for hour, scans, blocked in rows]
+
+    async def by_step(self, dimension: Dimension, hours: Hours, length: int) -> list[tuple[int, str, int, int]]:
+        """Index of the step of `length` hours, name, decisions and microseconds; hours without any are left out."""
+        first = hours.first or 0
+        is_daily = dimension in DAILY and not (length % DAY or first % DAY or (hours.end or 0) % DAY)
+        step = ((table.c.hour - first) // length).label("step")
+        sums = select(step, table.c.name, func.sum(table.c.scans), func.sum(table.c.microseconds))
+        total = table.c.dimension == (DAILY[dimension] if is_daily else dimension)
+        rows = await self._rows(sums.group_by("step", table.c.name), hours, total)
+        return [(int(index), name, int(scans), int(time)) for index, name, scans, time in rows]
 
     async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
         """Name, decisions and blocked, the most frequent first."""
@@ -161,18 +184,32 @@ def _hour(row: Any) -> int:
     return int(row.at.timestamp()) // HOUR
 
 
-def _totals(rows: Iterable[Any]) -> _Totals:
+def _totals(rows: Iterable[Any], first_hour_of_costs: int) -> _Totals:
     totals: _Totals = {}
     for row in rows:
         hour, blocked = _hour(row), row.action == "block"
-        numbers = (1, blocked, row.recommended == "block", row.unscanned is not None, row.failure is not None)
+        numbers = (1, blocked, row.recommended == "block", row.unscanned is not None, row.failure is not None, 0)
         for dimension, name in _names(row):
-            keys: list[tuple[str, int, str]] = [(dimension, hour, name)]
-            keys += [(DAILY[dimension], hour // DAY * DAY, name)] if dimension in DAILY else []
-            for key in keys:
-                sums = totals.setdefault(key, [0] * len(NUMBERS))
-                sums[:] = map(sum, zip(sums, numbers, strict=True))
+            _count(totals, (dimension, hour, name), numbers)
+            if dimension in DAILY:
+                _count(totals, (DAILY[dimension], hour // DAY * DAY, name), numbers)
+        for layer, time in costs(row).items() if hour >= first_hour_of_costs else ():
+            _count(totals, ("cost", hour, layer), (1, 0, 0, 0, 0, time))
     return totals
+
+
+def _count(totals: _Totals, key: tuple[str, int, str], numbers: Sequence[int]) -> None:
+    sums = totals.setdefault(key, [0] * len(NUMBERS))
+    sums[:] = map(sum, zip(sums, numbers, strict=True))
+
+
+def costs(row: Any) -> dict[str, int]:
+    """The microseconds of each layer that ran; none of what was no scan."""
+    times: dict[str, int] = {}
+    for layer in row.layers if is_scan(row) else ():
+        name = str(layer.get("layer"))
+        times[name] = times.get(name, 0) + round(1000 * (layer.get("elapsed_ms") or 0))
+    return times
 
 
 def is_scan(row: Any) -> bool:

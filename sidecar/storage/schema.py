@@ -36,6 +36,8 @@ FLAGGED = "threats <> '' OR action <> 'allow' OR failure IS NOT NULL OR unscanne
 FLAGGED_COLUMNS = ("at", "id", "threats", "action", "recommended", "failure", "unscanned", "segments", "door", "key_id")
 """The columns of that index: those that a list of such rows is filtered by, so that it does not read the table."""
 MAX_TEXT = 100_000
+MAX_QUERY = 2_000
+"""Characters of the query of a saved view."""
 MAX_TEAM = 64
 
 
@@ -162,6 +164,7 @@ hourly = Table(
     Column("recommended", Integer, nullable=False),
     Column("unscanned", Integer, nullable=False),
     Column("failed", Integer, nullable=False),
+    Column("microseconds", BigInteger, nullable=False, server_default="0"),
 )
 
 secrets = Table(
@@ -277,4 +280,16 @@ mcp_pins = Table(
     _text("latest", 64, nullable=True),
     Column("pinned_at", Moment, nullable=False),
     Column("changed_at", Moment),
+)
+
+views = Table(
+    "views",
+    metadata,
+    _text("id", 16, primary_key=True),
+    _text("owner", 64),
+    _text("name", 64),
+    _text("query", MAX_QUERY),
+    _text("author", 64),
+    Column("created_at", Moment, nullable=False),
+    Index("views_by_name", "owner", "name", unique=True),
 )

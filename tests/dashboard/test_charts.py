@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.dashboard.charts import BOTTOM, HEIGHT, LEFT, TOP, WIDTH, nice, over_time, share, time_range
+from sidecar.dashboard.charts import BOTTOM, LEFT, SMALL, TOP, WIDE, Size, lines, nice, over_time, share, time_range
 from sidecar.storage import Bucket
 
 NOW = datetime(2026, 5, 1, 12, 34, 56, 789, tzinfo=UTC)
@@ -19,9 +20,30 @@ HOUR = timedelta(hours=1)
 def test_columns_stay_inside_and_keep_their_proportions(numbers: list[tuple[int, int]]) -> None:
     """Whatever the numbers: within the axes, blocked at the bottom."""
     buckets = [Bucket(NOW + HOUR * index, sum(pair), pair[1]) for index, pair in enumerate(numbers)]
-    for column in over_time(buckets, HOUR).columns:
-        assert LEFT <= column.x <= column.x + column.width <= WIDTH
-        assert TOP - 0.1 <= column.top <= column.split + 0.1 <= column.bottom + 0.1 <= HEIGHT - BOTTOM + 0.1
+    for size in (WIDE, SMALL):
+        for column in over_time(buckets, HOUR, size).columns:
+            assert LEFT <= column.x <= column.x + column.width <= size.width
+            assert TOP - 0.1 <= column.top <= column.split + 0.1 <= column.bottom + 0.1 <= size.height - BOTTOM + 0.1
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), max_size=60))
+def test_curves_stay_inside_and_break_where_nothing_is_known(values: list[int | None]) -> None:
+    """Each value is a point within the axes; each gap begins a new line."""
+    chart = lines([NOW + HOUR * index for index in range(len(values))], {"p50": values}, HOUR, SMALL)
+    points = [tuple(map(float, point.split())) for point in re.findall(r"[ML]([\d.]+ [\d.]+)", chart.paths["p50"])]
+    assert len(points) == sum(value is not None for value in values)
+    assert all(LEFT <= x <= SMALL.width and TOP - 0.1 <= y <= SMALL.height - BOTTOM + 0.1 for x, y in points)
+    starts = [n for n, value in enumerate(values) if value is not None and (n == 0 or values[n - 1] is None)]
+    assert chart.paths["p50"].count("M") == len(starts)
+    assert [one.values["p50"] for one in chart.slots] == values
+
+
+def test_a_curve_through_two_values_is_a_line_between_them() -> None:
+    """In the middle of their steps, as high as they are."""
+    chart = lines(
+        [NOW, NOW + HOUR], {"p50": [0, 100], "p95": [None, None]}, HOUR, Size(LEFT + 100, TOP + BOTTOM + 50, 3)
+    )
+    assert chart.paths == {"p50": f"M{LEFT + 25.0} {TOP + 50.0}h0.1L{LEFT + 75.0} {float(TOP)}", "p95": ""}
 
 
 def test_axes_have_few_and_even_marks() -> None:

@@ -18,6 +18,7 @@ from sidecar.config import Settings, load
 from sidecar.dashboard.exceptions import TO_WRITE, exceptable, holds_whole_text, state, suggestion
 from sidecar.dashboard.invitations import bootstrap
 from sidecar.dashboard.pages import visible
+from sidecar.dashboard.paging import PAGE
 from sidecar.policy import compiled
 from sidecar.runtime.app import Sidecar
 from sidecar.runtime.builder import open_scanner
@@ -277,3 +278,17 @@ async def test_exceptions_of_the_settings_show_neither_texts_nor_keys_of_others(
         assert keys["ads"] in (await site.ada.get("/exceptions")).text
     await ring.close()
     await store.close()
+
+
+async def test_many_exceptions_come_page_by_page(site: DashboardSite) -> None:
+    """With the rule in the links; each is on exactly one page, however many there are."""
+    now = datetime.now(UTC)
+    for n in range(2 * PAGE + 20):
+        rule, end = f"INJ-{1 + n % 2}", now + timedelta(days=1)
+        await site.store.exceptions.add(RuleException(f"e{n}", rule, f"d{n}", f"reason {n}.", "ada", now, end))
+    first = await site.vic.get("/exceptions?rule=INJ-1")
+    second = await site.vic.get(next(link for link in first.reader.links if f"rule=INJ-1&offset={PAGE}" in link))
+    assert f"{PAGE + 1} to {PAGE + 10} of {PAGE + 10} exceptions" in second.text
+    seen = first.text + second.text
+    assert [seen.count(f"reason {n}.") for n in range(4)] == [1, 0, 1, 0]
+    assert sum(seen.count(f"reason {n}.") for n in range(0, 2 * PAGE + 20, 2)) == PAGE + 10

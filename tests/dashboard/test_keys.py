@@ -10,6 +10,7 @@ import pytest
 from dashboard import DashboardSite
 
 from sidecar.auth.api_keys import well_formed
+from sidecar.dashboard.paging import PAGE
 from sidecar.errors import Unauthorized
 from sidecar.storage import Store
 from sidecar.util.units import Rate
@@ -233,6 +234,22 @@ async def test_a_deleted_key_keeps_its_name_in_the_audit_trail(site: DashboardSi
     events = {event.action: (event.target, event.detail) for event in await site.store.audit.query()}
     assert events["key_created"] == (key.id, "team-a (production): mode monitor")
     assert events["key_deleted"] == (key.id, "team-a (production)")
+
+
+async def test_many_keys_come_page_by_page_and_are_found_by_name(site: DashboardSite) -> None:
+    """Each is on exactly one page; a search looks through all of them."""
+    for number in range(PAGE + 5):
+        await site.dependencies.keyring.create(f"team-{number}.")
+    first = await site.vic.get("/keys")
+    second = await site.vic.get(next(link for link in first.reader.links if f"offset={PAGE}" in link))
+    counts = [first.text.count(f"team-{number}.") + second.text.count(f"team-{number}.") for number in range(PAGE + 5)]
+    assert counts == [1] * (PAGE + 5)
+    assert f"{PAGE + 1} to {PAGE + 5} of {PAGE + 5} keys" in second.text
+    found = await site.vic.get("/keys?text=TEAM-3.")
+    assert [link for link in found.reader.links if link.startswith("/keys/")] == [
+        f"/keys/{key.id}" for key in await site.store.keys.list() if key.name == "team-3."
+    ]
+    assert "No key of this name" in (await site.vic.get("/keys?text=nobody")).text
 
 
 async def test_a_keys_page_shows_where_each_term_comes_from(site: DashboardSite) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dashboard import DashboardSite, log_row
 from sqlalchemy import update
 
-from sidecar.dashboard.overview import LIVE_SECONDS
+from sidecar.dashboard.refresh import LIVE_SECONDS
 from sidecar.storage import Store
 from sidecar.storage.schema import hourly
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl
 
 import pytest
 
 from sidecar.dashboard.forms import Form
-from sidecar.dashboard.periods import DAY, HOUR, MAX_COLUMNS, MINUTE, Period, read_period
+from sidecar.dashboard.periods import DAY, HOUR, MAX_COLUMNS, MAX_LENGTH, MINUTE, Period, read_period
 from sidecar.errors import RequestError
 
 NOW = datetime(2026, 5, 1, 12, 34, 56, tzinfo=UTC)
@@ -77,6 +78,30 @@ def test_links_lead_to_the_rows_of_a_range_or_of_one_step() -> None:
     assert period.rows(key="", label="jailbreak") == (
         "/decisions?since=2026-05-01T00%3A00&until=2026-05-02T00%3A00&label=jailbreak"
     )
-    assert period.zoom(since, "k1") == "/?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00&key=k1"
+    assert period.zoom(since, key="k1") == "/?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00&key=k1"
     minute = Period(since, since + HOUR, MINUTE)
+    assert period.zoom(since, page="/trends") == "/trends?since=2026-05-01T00%3A00&until=2026-05-01T01%3A00"
     assert minute.zoom(since) == "/decisions?since=2026-05-01T00%3A00&until=2026-05-01T00%3A01"
+
+
+def test_a_range_has_one_before_one_around_and_one_after_it() -> None:
+    """Of the same length, and twice as long; of a range that ends now there is none after it."""
+    day = Period(datetime(2026, 5, 1, tzinfo=UTC), datetime(2026, 5, 2, tzinfo=UTC), HOUR)
+    assert {name: parse_qsl(query)[:2] for name, query in day.around().items()} == {
+        "Earlier": [("since", "2026-04-30T00:00"), ("until", "2026-05-01T00:00")],
+        "Zoom out": [("since", "2026-04-30T12:00"), ("until", "2026-05-02T12:00")],
+        "Later": [("since", "2026-05-02T00:00"), ("until", "2026-05-03T00:00")],
+    }
+    named = read_period(Form(range="day"), NOW).around(key="k1")
+    assert list(named) == ["Earlier", "Zoom out"]
+    assert dict(parse_qsl(named["Zoom out"]))["until"] == "2026-05-01T13:00"
+    assert all(query.endswith("key=k1") for query in named.values())
+
+
+def test_no_link_leads_beyond_what_is_shown() -> None:
+    """Neither beyond the longest range, nor beyond the calendar."""
+    longest = Period(NOW - MAX_LENGTH, NOW, DAY)
+    assert list(longest.around()) == ["Earlier", "Later"]
+    assert Period(datetime(9999, 12, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC), DAY).around().keys() == {
+        "Earlier"
+    }

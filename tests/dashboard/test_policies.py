@@ -72,10 +72,32 @@ async def test_rules_are_sorted_by_hits_marks_score_and_id(site: DashboardSite) 
     rows = await site.vic.get("/decisions?rule=INJ-2")
     assert sum(link.startswith("/decisions/dec_") for link in rows.reader.links) == 3
     rule = await site.vic.get("/policies/INJ-1")
-    assert "Hits 1 scans False positives 2 marked" in rule.text
+    assert "Hits 1 scans , 1 blocked False positives 2 marked , in 2 decisions Score" in rule.text
     assert "ours" in (await site.vic.get("/exceptions?rule=INJ-1")).text
     assert "None of INJ-2" in (await site.vic.get("/exceptions?rule=INJ-2")).text
     assert (await site.vic.get("/policies?sort=luck")).status == 400
+
+
+async def test_a_rule_shows_what_it_costs_in_false_positives(site: DashboardSite) -> None:
+    """Marked decisions as a share of those that it blocked, and the newest of them with their reasons."""
+    key, _ = await site.dependencies.keyring.create("shop")
+    await site.store.decisions.add([log_row(n) for n in range(8)] + [log_row(9, action="allow")])
+    now = datetime.now(UTC)
+    for n in range(3):  # two texts of one decision, and another one
+        decision, digest = log_row(n // 2).id, f"d{n}"
+        end = now + timedelta(days=1)
+        mark = RuleException(f"e{n}", "INJ-1", digest, f"<b>ours {n}", "ada", now, end, key.id if n else None, decision)
+        await site.store.exceptions.add(mark)
+    page = await site.vic.get("/policies/INJ-1")
+    assert "Hits 9 scans , 8 blocked" in page.text
+    assert "3 marked , in 2 decisions: 25.0 % of the blocked scans" in page.text
+    assert "Marked as false positives the newest 3" in page.text
+    assert {f"/decisions/{log_row(0).id}", f"/decisions/{log_row(1).id}"} <= set(page.reader.links)
+    for words in ("<b>ours 0", "<b>ours 2", "every key", "shop"):
+        assert words in page.text
+    assert "b" not in page.reader.tags
+    blocked = await site.vic.get("/decisions?rule=INJ-1&action=block")
+    assert sum(link.startswith("/decisions/dec_") for link in blocked.reader.links) == 8
 
 
 async def test_many_rules_come_page_by_page(tmp_path: Path) -> None:

@@ -24,6 +24,22 @@ async def test_disagreements_are_shown_with_both_sides(site: DashboardSite) -> N
     assert "NEW-1" not in (await site.vic.get("/shadow?revision=other")).text
 
 
+async def test_many_disagreements_come_page_by_page(site: DashboardSite) -> None:
+    """With the revision in the links; each is on exactly one page."""
+    rows = [
+        Disagreement(f"dec_{n}", NOW, None, "a1", "allow", 0.1, [], f"b{n % 2}", "block", 0.9, []) for n in range(250)
+    ]
+    await site.store.disagreements.add(rows)
+    link, seen = "/shadow?revision=b1", list[str]()
+    while link:
+        page = await site.vic.get(link)
+        seen += [one for one in page.reader.links if one.startswith("/decisions/dec_")]
+        link = next((one for one in page.reader.links if "before=" in one and "live" not in one), "")
+        assert not link or "revision=b1" in link
+    assert (len(seen), len(set(seen))) == (125, 125)
+    assert (await site.vic.get("/shadow?before=dec_gone")).status == 404
+
+
 async def test_an_empty_page_says_which_of_the_two_it_is(site: DashboardSite, tmp_path: Path) -> None:
     """No second policy set, and how to name one; or one that agrees."""
     assert "No second policy set. To try one" in (await site.vic.get("/shadow")).text

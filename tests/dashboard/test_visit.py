@@ -10,7 +10,8 @@ import dashboard
 import pytest
 from dashboard import FINDING, DashboardSite, Visitor, log_row
 
-from sidecar.storage import Disagreement, Role, RuleException, Store
+from sidecar.dashboard.saved_views import PATH as VIEWS
+from sidecar.storage import SHARED, Disagreement, Role, RuleException, Store, View
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 SHOP, SEARCH, NONE = "aaaaaaaa", "bbbbbbbb", "cccccccc"
@@ -67,7 +68,12 @@ FOREIGN = (SEARCH, NONE, "key-of-search", "key-of-None", "reason-search", "reaso
         ("/?range=hour&team=search", ""),
         ("/?range=month", "key-of-shop"),
         (f"/?key={SEARCH}", ""),
+        ("/trends", "key-of-shop"),
+        ("/trends?range=month&team=search", ""),
+        (f"/trends?range=hour&key={SEARCH}", ""),
         ("/decisions", f"/decisions/{log_row(0).id}"),
+        ("/decisions?ran=rules&range=day", f"/decisions/{log_row(0).id}"),
+        (VIEWS, "Save this view"),
         ("/decisions?team=search", ""),
         (f"/decisions?key={SEARCH}", ""),
         ("/decisions?sort=risk_score", log_row(0).id),
@@ -77,10 +83,15 @@ FOREIGN = (SEARCH, NONE, "key-of-search", "key-of-None", "reason-search", "reaso
         ("/decisions/export?form=jsonl&team=search", ""),
         ("/keys", "key-of-shop"),
         ("/keys?team=search", ""),
+        ("/keys?text=key-of", "key-of-shop"),
+        ("/keys?offset=1", ""),
         ("/exceptions", "reason-shop"),
+        ("/exceptions?rule=INJ-1", "reason-shop"),
+        ("/exceptions?offset=1", ""),
         ("/shadow", f"dec_shadow_{SHOP}"),
+        ("/shadow?revision=new", f"dec_shadow_{SHOP}"),
         ("/policies", "INJ-1"),
-        ("/policies/INJ-1", "INJ-1"),
+        ("/policies/INJ-1", "reason-shop"),
     ],
 )
 async def test_a_limited_user_sees_rows_of_the_own_teams_alone(
@@ -101,6 +112,11 @@ async def test_a_limited_user_counts_rows_of_the_own_teams_alone(site: Dashboard
     for path, everything, own in (
         ("/?range=day", "Scans 4 ", "Scans 1 "),
         ("/?range=month", "Scans 4 ", "Scans 1 "),
+        ("/trends?range=hour", "prompt injection 4 ", "prompt injection 1 "),
+        ("/trends?range=day", "prompt injection 4 ", "prompt injection 1 "),
+        ("/trends?range=month", "rules 4 100.0 %", "rules 1 100.0 %"),
+        ("/policies/INJ-1", "Hits 4 scans , 4 blocked", "Hits 1 scans , 1 blocked"),
+        ("/policies/INJ-1", "False positives 4 marked", "False positives 1 marked"),
         ("/shadow", "block, would allow 3 ", "block, would allow 1 "),
     ):
         assert everything in (await site.ada.get(path)).text + " ", path
@@ -108,6 +124,8 @@ async def test_a_limited_user_counts_rows_of_the_own_teams_alone(site: Dashboard
     both = await limited(site, Role.VIEWER, "shop", "search")
     assert "Scans 2 " in (await both.get("/")).text
     assert "Scans 1 " in (await both.get("/?team=search")).text
+    assert "prompt injection 2 " in (await both.get("/trends")).text
+    assert "prompt injection 1 " in (await both.get("/trends?team=search")).text
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
@@ -118,6 +136,8 @@ async def test_a_row_of_another_team_is_not_there(site: DashboardSite, number: i
     assert (await visitor.get(decision(number))).status == 404
     assert (await visitor.get(f"/decisions?q={decision_id}")).status == 200
     assert (await visitor.get(f"/decisions?before={decision_id}")).status == 404
+    for key, status in ((SEARCH, 404), (SHOP, 200)):
+        assert (await visitor.get(f"/shadow?before=dec_shadow_{key}")).status == status
     assert (await visitor.get(decision(0))).status == 200
     form = (await visitor.get("/account")).csrf
     mark = {"csrf": form, "reason": "harmless", "lasts": "1d", "scope": "key"}
@@ -134,7 +154,8 @@ async def test_a_limited_operator_changes_what_belongs_to_the_own_teams_alone(si
         for action in ("", "/rotate", "/revoke", "/delete"):
             page = await visitor.post(f"/keys/{key_id}{action}", {**form, "grace": "1h"})
             assert page.status in {404, 400}, (key_id, action)
-        assert (await visitor.post("/playground", {**form, "prompt": "x", "key": key_id})).status == 400
+        for side in ("key", "other_key"):
+            assert (await visitor.post("/playground", {**form, "prompt": "x", side: key_id})).status == 400
     for exception in (f"exc-{SEARCH}", f"exc-{NONE}", "exc-everybody"):
         assert (await visitor.post(f"/exceptions/{exception}/revoke", form)).status == 404
     mark = {**form, "reason": "harmless", "lasts": "1d"}
@@ -173,18 +194,42 @@ async def test_admins_see_all_teams_and_choose_one(site: DashboardSite) -> None:
     page = await site.ada.get("/decisions?team=search")
     assert [number for number in range(4) if f'"{decision(number)}"' in page.body] == [1]
     assert "team=search" in page.body
-    overview = await site.ada.get("/?team=search")
-    assert [
-        link for link in overview.reader.links if link.startswith("/decisions?") and "team=search" not in link
-    ] == []
+    for path in ("/", "/trends"):
+        links = (await site.ada.get(f"{path}?team=search&range=week")).reader.links
+        assert any(link.startswith("/decisions?") for link in links)
+        kept = ("/decisions?", f"{path}?")
+        assert [link for link in links if link.startswith(kept) and "team=search" not in link] == [], path
     keys = await site.ada.get("/keys?team=shop")
     assert ("key-of-shop" in keys.text, "key-of-search" in keys.text) == (True, False)
+
+
+@pytest.mark.parametrize("query", ["action=block", "team=search", f"key={SEARCH}", "rule=INJ-1&sort=risk_score"])
+async def test_a_shared_view_shows_what_its_reader_may_see(site: DashboardSite, query: str) -> None:
+    """It is a query alone; also as an export. Nobody but its owner opens, renames or deletes another one."""
+    operator = await limited(site, Role.OPERATOR)
+    await site.store.views.add(View("shared", SHARED, "Ours", query, "ada", NOW))
+    await site.store.views.add(View("private", "ada", "Mine", query, "ada", NOW))
+    target = (await operator.get(f"{VIEWS}/shared")).location
+    for address in (target, target.replace("?", "/export?form=csv&")):
+        body = (await operator.get(address)).body
+        assert [number for number in range(1, 4) if log_row(number).id in body] == []
+        assert (log_row(0).id in body) is (SEARCH not in query and "team" not in query)
+    assert log_row(1).id in (await site.ada.get(target)).body
+    form = {"csrf": (await operator.get("/account")).csrf, "name": "Theirs"}
+    for action in ("rename", "delete"):
+        assert (await operator.post(f"{VIEWS}/shared/{action}", form)).status == 403
+        assert (await operator.post(f"{VIEWS}/private/{action}", form)).status == 404
+    assert (await operator.get(f"{VIEWS}/private")).status == 404
+    assert (await operator.post(VIEWS, {**form, "query": query, "shared": "1"})).status == 403
+    assert (await operator.post(VIEWS, {**form, "query": query})).status == 303
+    assert [view.name for view in await site.store.views.list("ada")] == ["Mine", "Ours"]
 
 
 async def test_without_a_team_a_limited_user_sees_nothing(site: DashboardSite) -> None:
     """As somebody whose groups name none; it is no error."""
     await site.store.admins.set_teams("vic", [])
-    for path in ("/", "/decisions", "/keys", "/exceptions", "/shadow", "/policies", "/decisions/export"):
+    paths = ("/", "/trends", "/decisions", VIEWS, "/keys", "/exceptions", "/shadow", "/policies", "/policies/INJ-1")
+    for path in (*paths, "/decisions/export"):
         page = await site.vic.get(path)
         assert page.status == 200
         assert [word for word in (*FOREIGN, SHOP, "key-of-shop", log_row(0).id) if word in page.body] == [], path

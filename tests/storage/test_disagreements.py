@@ -24,6 +24,13 @@ async def test_rows_are_listed_newest_first_in_pages(store: Store) -> None:
     assert rows == MANY[::-1]
 
 
+async def test_one_is_found_by_its_decision(store: Store) -> None:
+    """From which a page goes on."""
+    await store.disagreements.add(MANY)
+    assert await store.disagreements.get("dec_3") == MANY[3]
+    assert await store.disagreements.get("dec_99") is None
+
+
 async def test_rows_are_counted_by_action_pair(store: Store) -> None:
     """What would be allowed, and what would be blocked."""
     await store.disagreements.add([*MANY, replace(ONE, decision="dec_9", action="allow", other_action="block")])

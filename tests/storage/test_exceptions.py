@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sidecar.storage import RuleException, Store
+from sidecar.storage import Marks, RuleException, Store
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 ONE = RuleException("exc_1", "INJ-100", "1.ab", "a lesson on injections", "anna", NOW, NOW + timedelta(days=30))
@@ -60,3 +60,14 @@ async def test_exceptions_are_purged_by_their_end(store: Store) -> None:
     await store.exceptions.add(replace(ONE, id="exc_old", expires_at=NOW - timedelta(days=2)))
     assert await store.exceptions.purge(NOW - timedelta(days=1)) == 1
     assert [exception.id for exception in await store.exceptions.query()] == ["exc_1"]
+
+
+async def test_marks_are_counted_by_rule(store: Store) -> None:
+    """All of them, however many: exceptions, and the decisions that they were made from."""
+    for n in range(7):
+        rule, decision = "INJ-1" if n < 5 else "INJ-2", f"dec_{n // 2}" if n < 6 else None
+        await store.exceptions.add(replace(ONE, id=str(n), rule=rule, decision=decision))
+    assert await store.exceptions.by_rule() == {"INJ-1": Marks(5, 3), "INJ-2": Marks(2, 2)}
+    assert [await store.exceptions.count(rule) for rule in ("", "INJ-1", "INJ-3")] == [7, 5, 0]
+    part = await store.exceptions.query(2, offset=1, rule="INJ-2")
+    assert [one.id for one in part] == ["6"]

@@ -25,8 +25,10 @@ AFTER_0010 = (
     "ALTER TABLE api_keys DROP COLUMN team",
     "ALTER TABLE api_keys DROP COLUMN profile",
     "DROP TABLE checkpoints",
+    "ALTER TABLE hourly DROP COLUMN microseconds",
+    "DROP TABLE views",
 )
-"""Statements that undo the newest migration."""
+"""Statements that undo the newest migrations."""
 OPEN = """
 import asyncio, sys
 from sidecar.storage import ApiKey, Store

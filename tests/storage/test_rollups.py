@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import select, text, update
+from sqlalchemy import insert, select, text, update
 from storage.test_analytics import NOW, PLAIN
 
 from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.storage.migration import migrate
-from sidecar.storage.rollups import COUNTED, DAILY, DAY, HOUR, is_scan, rounded
+from sidecar.storage.rollups import COUNTED, COUNTS, DAILY, DAY, FIRST_COST, HOUR, is_scan, rounded
 from sidecar.storage.schema import hourly, metadata
 
 HOURS = 5
@@ -23,6 +23,7 @@ WINDOWS = [(0, 72), (5, 40), (12, 36), (11, 37), (20, 22), (3, 30), (None, 50), 
 SPAN = 3 * DAY
 """Hours of decisions over several days."""
 FIRST = int(NOW.timestamp()) // HOUR
+MARK = {"dimension": FIRST_COST, "name": "", "scans": 0, **dict.fromkeys(COUNTS[1:], 0)}
 
 
 def drawn(count: int, seed: int = 1) -> list[DecisionRow]:
@@ -49,6 +50,10 @@ def drawn_row(row_id: str, source: random.Random) -> DecisionRow:
         segments=source.choice([0, 1, 2]),
         door=source.choice(["api", "answer"]),
         findings=[{"rule": rule} for rule in source.choices(["INJ-1", "INJ-2"], k=source.randint(0, 3))],
+        layers=[
+            {"layer": layer, "elapsed_ms": source.choice([None, round(source.random() * 50, 3)])}
+            for layer in source.choice([(), ("rules",), ("rules", "semantic")])
+        ],
     )
 
 
@@ -69,12 +74,15 @@ async def recounted(store: Store) -> dict[tuple[object, ...], tuple[object, ...]
         names |= {("rule", finding["rule"]) for finding in row.findings}
         if not is_scan(row):
             names = {("other", row.key_id or "")}
-        numbers = (1, row.action == "block", row.recommended == "block", bool(row.unscanned), bool(row.failure))
+        numbers = (1, row.action == "block", row.recommended == "block", bool(row.unscanned), bool(row.failure), 0)
         daily = {(DAILY[dimension], hour // DAY * DAY, name) for dimension, name in names if dimension in DAILY}
         for dimension, at, name in {(dimension, hour, name) for dimension, name in names} | daily:
             found.update({(dimension, at, name, index): int(number) for index, number in enumerate(numbers)})
+        for layer in row.layers if is_scan(row) else ():
+            cost = ("cost", hour, layer["layer"])
+            found.update({(*cost, 0): 1, (*cost, 5): round((layer["elapsed_ms"] or 0) * 1000)})
     keys = {key[:3] for key in found}
-    return {key: tuple(found[(*key, index)] for index in range(5)) for key in keys}
+    return {key: tuple(found[(*key, index)] for index in range(6)) for key in keys}
 
 
 async def test_totals_are_the_aggregation_of_the_rows(store: Store) -> None:
@@ -148,13 +156,26 @@ async def test_after_a_migration_totals_begin_when_old_replicas_have_gone(store:
     now = datetime.now(NOW.tzinfo).replace(minute=0, second=0, microsecond=0)
     await store.decisions.add([replace(PLAIN, id="old", at=now), replace(PLAIN, id="new", at=now + timedelta(hours=3))])
     assert {key[0] for key in await totals(store)} == {
-        *("first", "all", "key", "model", "layer", "latency"),
+        *("1stcost", "first", "all", "key", "model", "layer", "latency"),
         *("dkey", "dmodel", "dlayer", "dlatency"),
     }
     assert (await store.analytics.totals()).scans == 2
     assert (await store.analytics.totals(Filter(since=now + timedelta(hours=2), kind="scan"))).scans == 1
     await store.decisions.purge(now + timedelta(days=1))
-    assert {key[0] for key in await totals(store)} == {"first"}
+    assert {key[0] for key in await totals(store)} == {"1stcost", "first"}
+
+
+async def test_costs_begin_at_an_hour_of_their_own(store: Store) -> None:
+    """The totals of a former version stay; what it wrote without costs is not subtracted from them later."""
+    async with store._database.write() as connection:
+        await connection.execute(insert(hourly).values(**{**MARK, "hour": FIRST + 1}))
+    layers = [{"layer": "rules", "elapsed_ms": 1.5}]
+    await store.decisions.add([replace(PLAIN, id=str(n), at=NOW + timedelta(hours=n), layers=layers) for n in range(3)])
+    cost = {key[1] - FIRST: values for key, values in (await totals(store)).items() if key[0] == "cost"}  # type: ignore[operator]
+    assert cost == {1: (1, 0, 0, 0, 0, 1500), 2: (1, 0, 0, 0, 0, 1500)}
+    assert (await store.analytics.totals()).scans == 3
+    await store.decisions.purge(NOW + timedelta(days=1))
+    assert {key[0] for key in await totals(store)} == {"1stcost"}
 
 
 @pytest.mark.parametrize(("latency", "shown"), [(0, 0), (7, 7), (99, 99), (100, 100), (101, 110), (1234, 1300)])

@@ -8,7 +8,7 @@ import dashboard
 import pytest
 from dashboard import log_row
 
-from sidecar.storage import Filter, Store, valid_team
+from sidecar.storage import Disagreement, Filter, Marks, RuleException, Steps, Store, valid_team
 from sidecar.storage.teams import join_teams, split_teams
 
 HOUR = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -56,6 +56,37 @@ async def test_figures_are_those_of_the_teams(store: Store, teams: tuple[str, ..
         assert sum(group.scans for group in await store.analytics.by_rule(criteria)) == count
         assert bool(await store.analytics.latency(criteria)) is bool(count)
         assert await store.analytics.other_requests(criteria) == (teams is None or "shop" in teams)
+
+
+@pytest.mark.parametrize(("teams", "count"), [(None, 8), ((), 0), (("shop",), 2), (("shop", "search"), 4)])
+@pytest.mark.parametrize("seconds", [3600, 1800])
+async def test_trends_are_those_of_the_teams(
+    store: Store, teams: tuple[str, ...] | None, count: int, seconds: int
+) -> None:
+    """Threats, latency and the cost of layers, over whole hours and over parts of them."""
+    await filled(store)
+    steps, criteria = Steps(HOUR, HOUR + timedelta(hours=2), seconds), Filter(kind="scan", teams=teams)
+    assert sum(map(sum, (await store.trends.labels(steps, criteria)).values())) == count
+    assert any(await store.trends.latency(steps, criteria)) is bool(count)
+    costs = await store.trends.costs(steps, criteria)
+    assert sum(cost.calls for series in costs.values() for cost in series) == count
+
+
+async def test_marks_and_disagreements_are_those_of_the_teams(store: Store) -> None:
+    """An exception for every key is of no team."""
+    await filled(store)
+    for number, key_id in enumerate(("aaaaaaaa", "bbbbbbbb", None)):
+        terms = (HOUR, HOUR + timedelta(days=1), key_id)
+        await store.exceptions.add(RuleException(f"exc_{number}", "INJ-1", "1.x", "harmless", "ada", *terms))
+        shadow = ("old", "block", 0.9, ["INJ-1"], "new", "allow", 0.1, [])
+        await store.disagreements.add([Disagreement(f"dec_{number}", HOUR, key_id, *shadow)])
+    for teams, count in ((None, 3), (("shop",), 1), (("shop", "search"), 2), ((), 0)):
+        assert await store.exceptions.count(teams=teams) == count
+        assert await store.exceptions.count("INJ-1", teams=teams) == count
+        assert len(await store.exceptions.query(rule="INJ-1", teams=teams)) == count
+        assert await store.exceptions.by_rule(teams) == ({"INJ-1": Marks(count, count)} if count else {})
+        found = [await store.disagreements.get(f"dec_{number}", teams) for number in range(3)]
+        assert sum(one is not None for one in found) == count
 
 
 async def test_a_key_of_another_team_has_no_figures(store: Store) -> None:

@@ -1,0 +1,81 @@
+"""Two sides of the playground: a key, a threshold and a policy set each, whose verdicts are shown beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from sidecar.dashboard.forms import Form, refused
+from sidecar.scan.engine import Engine
+from sidecar.storage import ApiKey
+from sidecar.types import Verdict
+
+POLICIES = {"": "those in force", "shadow": "shadow.policies"}
+PREFIX = "other_"
+"""Of the fields of the second side."""
+FIELDS = ("key", "threshold", "policies")
+Find = Callable[[str], Awaitable[ApiKey | None]]
+"""Finds a key that the user may see."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How texts are judged on one side. `threshold`: in place of that of the key or the settings."""
+
+    key: ApiKey | None = None
+    threshold: float | None = None
+    policies: str = ""
+
+    @property
+    def caller(self) -> ApiKey | None:
+        """The key to scan as: one without an id, name and exceptions where only the threshold differs."""
+        if self.threshold is None:
+            return self.key
+        return replace(self.key or ApiKey("", "", "", datetime.now(UTC)), threshold=self.threshold)
+
+    def blocks_from(self, default: float) -> float:
+        """The score from which a text is blocked, given that of the settings."""
+        caller = self.caller
+        return default if caller is None or caller.threshold is None else caller.threshold
+
+    def engine(self, engine: Engine) -> Engine:
+        """The engine to scan with, given the one in force. Raises `RequestError`."""
+        if self.policies and engine.shadow is None:
+            raise refused(400, "There is no second policy set (shadow.policies).", param=f"{PREFIX}policies")
+        return engine.shadow or engine if self.policies else engine
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One text with the verdicts of both sides."""
+
+    text: str
+    first: Verdict
+    second: Verdict
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two come to different actions."""
+        return self.first.action is not self.second.action
+
+
+async def read_sides(form: Form, find: Find) -> tuple[Side, Side | None]:
+    """Both sides of a form; the second is None if none of its fields is filled in. Raises `RequestError`."""
+    first = await _read(form, find, "")
+    second = await _read(form, find, PREFIX) if any(form.text(PREFIX + name) for name in FIELDS) else None
+    return first, second
+
+
+async def _read(form: Form, find: Find, prefix: str) -> Side:
+    key_id, policies = form.text(f"{prefix}key"), form.choice(f"{prefix}policies", POLICIES)
+    key = await find(key_id) if key_id else None
+    if key_id and key is None:
+        raise refused(400, "There is no such key.", param=f"{prefix}key")
+    return Side(key, form.number(f"{prefix}threshold", 0, 1), policies or "")
+
+
+def rules_of(verdict: Verdict, opposite: Verdict) -> list[tuple[str, bool]]:
+    """The rules of a verdict, each with whether only this side has it."""
+    opposite_rules = {finding.rule for finding in opposite.findings}
+    return [(rule, rule not in opposite_rules) for rule in dict.fromkeys(finding.rule for finding in verdict.findings)]
