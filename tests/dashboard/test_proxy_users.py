@@ -79,7 +79,7 @@ async def test_names_of_headers_are_configured_and_none_comes_twice(tmp_path: Pa
     """Authelia's; the address is the name where no other is given; accounts log in where no user is named."""
     names = {"user_header": "Remote-User", "email_header": "Remote-Email", "groups_header": "Remote-Groups"}
     async with opened(tmp_path, "127.0.0.1", **names) as site:
-        theirs = {"Remote-Email": "olga@example.com", "Remote-Groups": "shop-dev|a"}
+        theirs = {"Remote-Email": "olga@example.com", "Remote-Groups": "shop-dev,a"}
         assert "proxy:olga@example.com operator" in (await site.stranger.get("/account", **theirs)).text
         assert (await site.stranger.get("/account", **HEADERS)).location.startswith("/login")
         assert "ada admin" in (await site.ada.get("/account")).text
