@@ -286,6 +286,9 @@ NOT_BY_ENTRY_POINT = {
     "failure.input": "holds where `failure.input.media` does",
     "block.style": "the form of the refusal, which other contracts prescribe",
     "block.message": "words",
+    "audit": "signatures of what was decided, whatever entry point decided it",
+    "gateway": "which profile holds: rows of the first table",
+    "profiles": "named terms: rows of the first table",
     "answers": "how `responses` reads; its entry points are those of `responses`",
     "actions": "in the second table as one row",
 }

@@ -145,7 +145,9 @@ def is_met(rule: Rule, pattern: Any, text: str) -> bool:
             start, end = match.span()
             if check is not None and not check(view[start:end]):
                 continue
-            if rule.status == "test" or not hits.is_context_sensitive(rule) or not mitigation(view, start, end):
+            if rule.status == "test" or not hits.is_context_sensitive(rule):
+                return True
+            if not mitigation(view, start, end, in_latin=rule.is_in_latin):
                 return True
     return False
 

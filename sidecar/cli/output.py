@@ -65,14 +65,16 @@ def _show_layers(verdict: Verdict) -> None:
 
 def show_keys(keys: Iterable[ApiKey], now: datetime) -> None:
     """All keys with their state; never a value."""
-    table = Table(box=None, padding=(0, 1, 0, 0))
-    for column in ("id", "name", "state", "environment", "team", "created", "expires", "last used"):
+    table, keys = Table(box=None, padding=(0, 1, 0, 0)), list(keys)
+    has_teams = any(key.team for key in keys)
+    for column in ("id", "name", "state", "environment", *["team"][:has_teams], "created", "expires", "last used"):
         table.add_column(column, no_wrap=column != "name", overflow="fold")
     for key in keys:
         state = str(key.state(now))
         colour = {"valid": "green", "revoked": "red"}.get(state, "yellow")
         dates = (_day(key.created_at), _end(key.expires_at, now), _day(key.last_used_at))
-        table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, key.team or "-", *dates)
+        team = [escape(key.team or "-")] if has_teams else []
+        table.add_row(key.id, escape(key.name), f"[{colour}]{state}[/]", key.environment, *team, *dates)
     out.print(table)
 
 
