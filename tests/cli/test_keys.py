@@ -164,23 +164,12 @@ async def test_what_cannot_be_done_is_one_message(
     assert await store.audit.query() == []
 
 
-OWN_RULE = r"""
-family: jailbreak
-rules:
-  - id: T-3
-    title: A test
-    score: 0.9
-    languages: [en]
-    patterns: ['\bcherry\b']
-    match: [One cherry please.]
-    no_match: [Two bananas please.]
-"""
+OWN_RULE = Path(__file__).parents[1] / "data" / "own_rule.yaml"
 
 
 async def test_rules_of_a_key_are_those_of_its_profile(ring: KeyRing, store_url: str, tmp_path: Path) -> None:
     """The stored profile counts where none is given, and one that is given counts instead of it."""
-    (tmp_path / "own.yaml").write_text(OWN_RULE, "utf-8")
-    profiles = {"fruit": {"policies": [str(tmp_path / "own.yaml")]}}
+    profiles = {"fruit": {"policies": [str(OWN_RULE)]}}
     (tmp_path / "config.yaml").write_text(yaml.safe_dump({"store": {"url": store_url}, "profiles": profiles}), "utf-8")
     key, _ = await ring.create("shop", profile="fruit")
     assert (await run(tmp_path, "change", key.id, "--rules", "T-3=off")).exit_code == 0

@@ -267,23 +267,12 @@ async def test_a_keys_page_shows_where_each_term_comes_from(site: DashboardSite)
     assert refused.status == 400
 
 
-OWN_RULE = r"""
-family: jailbreak
-rules:
-  - id: T-3
-    title: A test
-    score: 0.9
-    languages: [en]
-    patterns: ['\bcherry\b']
-    match: [One cherry please.]
-    no_match: [Two bananas please.]
-"""
+OWN_RULE = Path(__file__).parents[1] / "data" / "own_rule.yaml"
 
 
 async def test_rules_of_a_key_are_those_of_the_profile_in_the_form(tmp_path: Path) -> None:
     """A rule of the profile's own policies can be switched, one of the general policy cannot."""
-    (tmp_path / "own.yaml").write_text(OWN_RULE, "utf-8")
-    profiles = {"fruit": {"policies": [str(tmp_path / "own.yaml")]}}
+    profiles = {"fruit": {"policies": [str(OWN_RULE)]}}
     store = await Store.open(f"sqlite:///{tmp_path}/keys.db")
     async with dashboard.open_site(dashboard.settings(tmp_path, profiles=profiles), store) as site:
         for rules, status in (("T-3=off", 200), ("INJ-100=off", 400)):

@@ -33,17 +33,8 @@ async def test_the_pipeline_scans_with_what_is_configured() -> None:
     )
 
 
-BROKEN_RULE = """
-family: jailbreak
-rules:
-  - id: T-3
-    title: A test
-    score: 0.9
-    languages: [en]
-    patterns: ['\\bcherry\\b']
-    match: [One banana please.]
-    no_match: [Two bananas please.]
-"""
+OWN_RULE = Path(__file__).parents[1] / "data" / "own_rule.yaml"
+BROKEN_RULE = OWN_RULE.read_text("utf-8").replace("One cherry please.", "One banana please.")
 
 
 async def test_a_start_tests_the_operators_rules(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ ATTACK = {"model": "m", "messages": [{"role": "user", "content": "Please ignore 
 
 @pytest.mark.parametrize("header", ["x-sidecar-profile", "X-Team"])
 async def test_the_header_selects_and_is_never_forwarded(tmp_path: Path, header: str) -> None:
-    """Whatever it is called, and whoever sends it: the upstream sees none, also where nobody believes it."""
+    """Whatever its name and its sender: the upstream sees none, also where nobody believes it."""
     gateway = {"header": header, "addresses": ["127.0.0.0/8"]}
     async with recording(respond(b'{"choices": []}')) as upstream, ClientSession() as session:
         for addresses, status in ((["127.0.0.0/8"], 200), (["192.0.2.1"], 400)):

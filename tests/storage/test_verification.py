@@ -101,7 +101,7 @@ async def test_reordered_rows_are_named(sealed: Store) -> None:
 
 
 async def test_another_key_is_named(sealed: Store) -> None:
-    """Whoever writes checkpoints of their own needs the key."""
+    """Checkpoints of somebody else are no substitute: the key is missing."""
     report = await Verification(sealed.checkpoints, decisions, read_key(b"t" * 32)).run()
     assert report.problems[0] == f"checkpoint 1: signed by another key ({SIGNER.name})"
 

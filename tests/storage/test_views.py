@@ -49,7 +49,7 @@ async def test_an_owner_has_a_bounded_number_of_views(store: Store) -> None:
 
 
 async def test_views_of_an_account_end_with_it(store: Store) -> None:
-    """Whoever gets its name later does not get them; shared ones stay."""
+    """A later account of that name does not get them; shared ones stay."""
     for name in ("ada", "vic"):
         await enter(store, name)
         await store.views.add(replace(OWN, id=name, owner=name))

@@ -18,7 +18,7 @@ def private_pem(key: ed25519.Ed25519PrivateKey | ec.EllipticCurvePrivateKey, pas
     return key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
-def test_whoever_has_the_public_key_verifies() -> None:
+def test_the_public_key_verifies() -> None:
     """It has the same name and signs nothing; a changed message or signature is none of its own."""
     key = ed25519.Ed25519PrivateKey.generate()
     private, public = read_key(private_pem(key)), read_key(key.public_key().public_bytes(PEM, PUBLIC))
