@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from sidecar.cli import output
 from sidecar.cli.admin import open_store
@@ -81,7 +82,7 @@ async def verify(
         for line in lines(report):
             output.out.print(line, markup=False)
         for problem in report.problems:
-            output.out.print(f"[red]problem[/]  {report.chain}: {problem}")
+            output.out.print(f"[red]problem[/]  {report.chain}: {escape(problem)}")
         if report.unlisted:
             output.out.print(f"[red]problem[/]  {report.chain}: and {report.unlisted} more")
     if any(report.begun_over for report in reports):

@@ -173,8 +173,12 @@ def micros(moment: datetime) -> int:
 
 
 def row_digest(source: Table, row: Mapping[Any, Any]) -> str:
-    """The digest of a row's content without its id, the same before it is written and after it is read."""
-    values = [_stored(column.type, row.get(column.name)) for column in source.columns if column.name != "id"]
+    """The digest of a row's content without its id, the same before it is written and after it is read.
+
+    Columns without a value are left out, so that rows keep their digests when a later version adds one.
+    """
+    columns = [column for column in source.columns if column.name != "id" and row.get(column.name) is not None]
+    values = {str(column.name): _stored(column.type, row[column.name]) for column in columns}
     memory = json.SMALL if row.get("text") is None else json.LARGE
     return encode(hashlib.sha256(json.dumps(values, memory, option=json.SORTED)).digest())
 
@@ -193,4 +197,6 @@ def _checkpoint(row: RowMapping) -> Checkpoint:
 
 def covered(body: Mapping[str, Any]) -> Iterable[tuple[str, str, int]]:
     """The rows of a checkpoint: id, digest, and time in microseconds."""
+    if not isinstance(body, dict):
+        raise TypeError("no object")
     return [(str(row_id), str(digest), int(at)) for row_id, digest, at in body.get("rows", ())]

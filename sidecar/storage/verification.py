@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ from sidecar.util import json
 from sidecar.util.signatures import Signer
 
 PAGE = 100
+UNREADABLE = (ValueError, TypeError, ArithmeticError, AttributeError)
+"""What values raise that nobody wrote through the store."""
 MAX_PROBLEMS = 1_000
 """Problems that are listed; of further ones only their number is told."""
 
@@ -48,7 +50,8 @@ class Report:
     unlisted: int = 0
 
     def add(self, problem: str) -> None:
-        """A problem; beyond `MAX_PROBLEMS` it is only counted."""
+        """A problem, without the control characters of what was read; beyond `MAX_PROBLEMS` it is only counted."""
+        problem = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in problem)
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(problem)
         else:
@@ -122,24 +125,33 @@ class Verification:
     async def _check_body(self, checkpoint: Checkpoint) -> None:
         try:
             body = json.loads(checkpoint.body)
-            entries = covered(body)
-        except (ValueError, TypeError):
+            entries = list(covered(body))
+            ids = [int(entry[0]) if self._has_numbers else entry[0] for entry in entries]
+            count = int(body.get("count", 0))
+        except UNREADABLE:
             self._report.add(f"checkpoint {checkpoint.number}: not readable")
             return
         if checkpoint.kind == PRUNED:
             self._pruned, self._horizon = body, max(self._horizon, checkpoint.latest)
         elif checkpoint.kind == BEGUN:
-            self._report.begun_over = int(body.get("count", 0))
+            self._report.begun_over = count
         elif checkpoint.kind == ROWS:
-            await self._check_rows(list(entries))
+            self._check_rows(entries, await self._digests(ids))
 
-    async def _check_rows(self, entries: Sequence[tuple[str, str, int]]) -> None:
-        ids = [int(entry[0]) if self._has_numbers else entry[0] for entry in entries]
-        rows = await self._checkpoints.rows(self._source, ids)
-        digests = {row_id: row_digest(self._source, row) for row_id, row in rows.items()}
+    async def _digests(self, ids: Sequence[Any]) -> dict[str, str]:
+        """The digests of these rows as they are now; that of a row whose values cannot be read is empty."""
+        try:
+            rows = await self._checkpoints.rows(self._source, ids)
+            return {row_id: row_digest(self._source, row) for row_id, row in rows.items()}
+        except UNREADABLE:
+            if len(ids) == 1:
+                return {str(ids[0]): ""}
+        return {row_id: digest for one in ids for row_id, digest in (await self._digests([one])).items()}
+
+    def _check_rows(self, entries: Sequence[tuple[str, str, int]], digests: Mapping[str, str]) -> None:
         for row_id, digest, at in entries:
             self._ids.add(row_id)
-            if row_id not in rows:
+            if row_id not in digests:
                 self._absent.append((row_id, at))
                 continue
             self._report.rows += 1
@@ -180,7 +192,11 @@ class Verification:
 
     async def _find_inserted(self) -> None:
         """Rows that no checkpoint names; those from before the first one are not covered."""
-        suspects = [suspect async for suspect in self._unnamed()]
+        try:
+            suspects = [suspect async for suspect in self._unnamed()]
+        except UNREADABLE:
+            self._report.add("the time of a row is not readable, so that inserted rows could not be looked for")
+            return
         await self._follow()
         start = micros(self._first.at) if self._first and self._first.number == 1 else 0
         for row_id, at in suspects:

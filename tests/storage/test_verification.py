@@ -71,6 +71,12 @@ async def test_an_untouched_store_has_no_problem(sealed: Store) -> None:
         (delete(checkpoints).where(link(2)), "checkpoints 2 to 2: deleted"),
         (delete(checkpoints).where(link(1)), "checkpoints before 2: deleted, and no pruning says so"),
         (delete(checkpoints), "there are no checkpoints"),
+        (update(checkpoints).where(link(2)).values(body="[]"), "checkpoint 2: not readable"),
+        (update(checkpoints).where(link(2)).values(body='{"rows": [["a"]]}'), "checkpoint 2: not readable"),
+        (
+            update(decisions).where(row(1)).values(id="x[/x]\x1b[2K"),
+            "row x[/x]\N{REPLACEMENT CHARACTER}[2K: inserted, no checkpoint names it",
+        ),
     ],
 )
 async def test_a_row_that_was_changed_or_deleted_is_named(sealed: Store, statement: Executable, problem: str) -> None:
