@@ -99,7 +99,7 @@ class Policies:
             marks=(await visit.store.exceptions.by_rule(visit.teams)).get(rule_id, Marks()),
             newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id, teams=visit.teams),
             names={key.id: key.name for key in await visit.keys()},
-            share=share,
+            share=share if visit.selected_teams is None else None,  # their hits are of the newest decisions only
         )
 
 

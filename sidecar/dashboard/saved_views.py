@@ -111,11 +111,13 @@ def _name(form: Form) -> str:
 
 def _query(form: Form) -> str:
     """The filter and the order of a list, checked, and written as the dashboard writes it."""
-    fields = Form(parse_qsl(form.get("query", "")[:MAX_QUERY]))
+    if len(raw := form.get("query", "")) > MAX_QUERY:  # cut off, it would be another filter
+        raise refused(400, f"At most {MAX_QUERY} characters of filters.", param="name")
+    fields = Form(parse_qsl(raw))
     read_filter(fields), read_sort(fields)
     query = link_of(fields)
     if len(query) > MAX_QUERY:
-        raise refused(400, f"At most {MAX_QUERY} characters of filters.", param="query")
+        raise refused(400, f"At most {MAX_QUERY} characters of filters.", param="name")
     return query
 
 

@@ -42,7 +42,9 @@ def extract_form(parts: Sequence[Part], *, depth: int) -> Extraction:
     user_segments = [segment for segment in merged.segments if segment.source is Source.USER]
     text = "\n".join(segment.text for segment in user_segments)
     parts_said = tuple(segment.text for segment in user_segments)
-    whole = [replace(one, text=text, joined=True, pieces=(), parts=parts_said) for one in user_segments[:1]]
+    whole = [
+        replace(one, text=text, joined=True, rules_only=False, pieces=(), parts=parts_said) for one in user_segments[:1]
+    ]
     joined = tuple(whole) if len(user_segments) > 1 else ()
     return replace(merged, model=fields.get("model"), stream=fields.get("stream") == "true", joined=joined)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from sidecar.scan.aggregation import Aggregate, ScanRun
 from sidecar.types import Finding, LayerReport, Segment, SegmentReport
@@ -48,7 +49,8 @@ def _across_parts(whole: Segment, segments: Sequence[Segment]) -> Callable[[Find
     if whole.joined:
         return lambda finding: finding.start is None or finding.end is None or _is_split(finding, whole.joins)
     texts = tuple(part.text for part in segments if whole.path in part.paths and not part.rules_only)
-    return lambda finding: not any(whole.text[finding.start : finding.end] in text for text in texts)
+    is_whole = cache(lambda words: any(words in text for text in texts))  # the same words may be found in many places
+    return lambda finding: not is_whole(whole.text[finding.start : finding.end])
 
 
 def _is_split(finding: Finding, joins: Sequence[int]) -> bool:

@@ -31,6 +31,8 @@ import numpy as np
 
 from sidecar.detectors.semantic.artifact import Array, Calibration
 from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, WindowScore
+from sidecar.detectors.semantic.decoded_pieces import most_suspicious
+from sidecar.detectors.semantic.paragraphs import has_parts
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.views import views_to_score
 from sidecar.detectors.semantic.windows import Window, chunks
@@ -46,13 +48,6 @@ USER = 0
 """The channel of users."""
 PARTS_FROM = (0.05, 0.05, 0.8)
 """Probability by channel from which the parts of a window are scored alone. An application's own are orders."""
-MIN_WITH_PARTS = (1_000, 0, 0)
-"""Characters by channel of a text whose parts, and those of what is hidden in it, are scored alone: of a user's short
-one, such as some subtitles, all counts."""
-MAX_WITH_PARTS = 8_192
-"""Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
-MAX_DECODED = 12
-"""Decoded pieces of a view that the second stage scores alone, the most suspicious; the others with their context."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 
@@ -262,10 +257,12 @@ class Batcher:
         for window in self._scorer.windows(source.view.text):
             self._sort(job, source, window, self._first_stage_score(window, text.channel))
             yield
-        for window in self._scorer.decoded(source.view) if _has_parts(text) else ():
+        for window in self._scorer.decoded(source.view) if has_parts(len(text.text), text.channel) else ():
             decoded.append((self._first_stage_score(window, text.channel), window))
             yield
-        for score, window in heapq.nlargest(MAX_DECODED, decoded, key=lambda pair: pair[0].suspicion):
+        if self._scorer.has_first_stage:
+            decoded = list(most_suspicious(decoded, lambda window: _is_hit(text.hits, source, window)))
+        for score, window in decoded:
             self._sort(job, source, window, score)
 
     def _sort(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
@@ -295,16 +292,18 @@ class Batcher:
             if total_cost >= self._budget:
                 return
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
-            score = self._second_stage_score(window, channel)
+            hit = _is_hit(job.texts[source.text].hits, source, window)
+            score = self._second_stage_score(window, channel, hit=hit)
             total_cost += score.cost
             if self._needs_rescoring(score, window, source.view.text, channel):
-                score, cost = yield from self._rescored(score, window, source.view.text, channel)
+                score, cost = yield from self._rescored(score, window, source.view.text, channel, hit=hit)
                 total_cost += cost
             job.pending_counts[source.text] -= 1
             if self._keep(job, source, window, score):
                 return
             yield
-            if _has_parts(job.texts[source.text]) and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
+            has_alone = has_parts(len(job.texts[source.text].text), channel)
+            if has_alone and self._calibrated(score.logits, channel) >= PARTS_FROM[channel]:
                 total_cost += yield from self._parts(job, source, window)
                 if job.stopped_early:
                     return
@@ -317,7 +316,8 @@ class Batcher:
                 continue
             job.parts.add(place)
             job.window_counts[source.text] += 1
-            score = self._second_stage_score(part, channel)
+            hit = _is_hit(job.texts[source.text].hits, source, part)
+            score = self._second_stage_score(part, channel, hit=hit)
             cost += score.cost
             if self._keep(job, source, part, score):
                 break
@@ -336,13 +336,13 @@ class Batcher:
         return has_context and not window.alone and self._calibrated(score.logits, channel) >= RESCORE_FROM
 
     def _rescored(
-        self, score: WindowScore, window: Window, text: str, channel: int
+        self, score: WindowScore, window: Window, text: str, channel: int, *, hit: bool
     ) -> Generator[None, None, tuple[WindowScore, int]]:
         """The mean of the two highest of this score and those with other borders, and the cost of those."""
         shifted = list[WindowScore]()
         for shifted_window in self._scorer.shifted_windows(text, window):
             yield
-            shifted.append(self._second_stage_score(shifted_window, channel))
+            shifted.append(self._second_stage_score(shifted_window, channel, hit=hit))
         attack = self._scorer.head.attack
         highest = sorted([score, *shifted], key=lambda candidate: float(candidate.logits[attack]), reverse=True)[:2]
         mean = np.asarray(sum(candidate.logits for candidate in highest) / len(highest), dtype=np.float32)
@@ -362,16 +362,13 @@ class Batcher:
             self._cache.put(key, score)
         return score
 
-    def _second_stage_score(self, window: Window, channel: int) -> WindowScore:
-        key = self._cache.key(b"second", window, channel)
+    def _second_stage_score(self, window: Window, channel: int, *, hit: bool) -> WindowScore:
+        """`hit`: a rule has one there, perhaps in a spelling that the first stage takes for harmless."""
+        key = self._cache.key(b"second of all" if hit else b"second", window, channel)
         if not isinstance(score := self._cache.get(key), WindowScore):
-            score = self._scorer.second_stage(window, channel)
+            score = self._scorer.second_stage(window, channel, every_spelling=hit)
             self._cache.put(key, score)
         return score
-
-
-def _has_parts(text: ChannelText) -> bool:
-    return MIN_WITH_PARTS[text.channel] <= len(text.text) <= MAX_WITH_PARTS
 
 
 def _is_hit(hits: Sequence[tuple[int, int]], source: TextView, window: Window) -> bool:

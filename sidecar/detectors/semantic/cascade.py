@@ -136,12 +136,19 @@ class CascadeScorer:
         logits[self.head.attack] = min(score.suspicion, self._early_exit_below)
         return WindowScore(logits)
 
-    def second_stage(self, window: Window, channel: int) -> WindowScore:
+    @property
+    def has_first_stage(self) -> bool:
+        """Whether windows can exit early because of their score."""
+        return self._first is not None
+
+    def second_stage(self, window: Window, channel: int, *, every_spelling: bool = False) -> WindowScore:
         """The second-stage score: the worst of the spellings of the window that would not exit early alone, if any.
 
         Raises `ArithmeticError` if a number is not finite.
         """
-        variants = self._suspicious(self._variants(window), channel)
+        variants = self._variants(window)
+        if not every_spelling:
+            variants = self._suspicious(variants, channel)
         features = self.encoder.features(variants, [channel] * len(variants))
         logits = self.head.logits(features)
         worst = int(logits[:, self.head.attack].argmax())

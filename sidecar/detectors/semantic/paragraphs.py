@@ -7,9 +7,19 @@ from collections.abc import Iterator, Sequence
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
 """Characters of a part that is scored alone. A longer one fills windows of its own."""
+MIN_WITH_PARTS = (1_000, 0, 0)
+"""Characters by channel of a text whose parts, and those of what is hidden in it, are scored alone: of a user's short
+one, such as some subtitles, all counts."""
+MAX_WITH_PARTS = 8_192
+"""Characters of a text whose parts are scored alone. Of the hundreds in a long document one looks like an order."""
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE = re.compile(r"\n\s*|<!--\s*|\s*-->|</?[A-Za-z][^<>\n]{0,200}>\s*|\"\s*[,:]\s*\"|\\n")
 """A line, an HTML comment, what stands between tags, a field of JSON."""
+
+
+def has_parts(length: int, channel: int) -> bool:
+    """Whether the parts of a text of this length (characters) are scored alone."""
+    return MIN_WITH_PARTS[channel] <= length <= MAX_WITH_PARTS
 
 
 def parts(text: str, start: int, end: int, *, lines: bool) -> Iterator[tuple[int, int]]:

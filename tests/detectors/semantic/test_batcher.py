@@ -15,14 +15,13 @@ from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Array, Calibration, ModelArtifact
 from sidecar.detectors.semantic.batcher import (
-    MAX_DECODED,
-    MAX_WITH_PARTS,
-    MIN_WITH_PARTS,
     Batcher,
     BatchResult,
     ChannelText,
 )
 from sidecar.detectors.semantic.cascade import CascadeScorer
+from sidecar.detectors.semantic.decoded_pieces import MAX_DECODED
+from sidecar.detectors.semantic.paragraphs import MAX_WITH_PARTS, MIN_WITH_PARTS
 from sidecar.detectors.semantic.recent_scores import ScoreCache
 from sidecar.detectors.semantic.windows import WindowSpec
 from sidecar.errors import LayerError
