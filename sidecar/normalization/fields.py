@@ -26,8 +26,12 @@ _BLANK_ESCAPES = "nrtfv"
 _BETWEEN_LITERALS = re.compile(r"[\s\w,;:=+.&|(){}\[\]\"'$@-]{0,60}")
 _ENTITY = re.compile(r"&#?\w{1,9};")
 _SYMBOL = r"\u2190-\u2bff\U0001f000-\U0001faff"
-_CELL = re.compile(rf"{_ENTITY.pattern}|<[^<>\n]*>|[|\n\t{_SYMBOL}]|[,;](?![^\S\n]*[<|\n{_SYMBOL}])|[^\S\n]{{3,}}")
-"""What ends a cell: a tag, a separator, a symbol or emoji, blanks. An entity does not, nor punctuation at its end."""
+_CELL = re.compile(
+    rf"[&<|\n\t,;\s{_SYMBOL}](?:(?<=[|\n\t{_SYMBOL}])|(?<=[,;])(?![^\S\n]*[<|\n{_SYMBOL}])"
+    rf"|(?<=[^\S\n])[^\S\n]{{2,}}|(?<=<)[^<>\n]*>|(?<=&)#?\w{{1,9}};)"
+)
+"""What ends a cell: a tag, a separator, a symbol or emoji, blanks. An entity does not, nor punctuation at its end.
+The set of first characters makes the search faster."""
 _LABEL = re.compile(r"^[\s\d.):*>#+-]*(?:[\w-]{1,12}\s*[:=](?=\s+\S))?[\s\d.):*>#+\"'-]*")
 _ENDS = " \t\"'`*_[](){}"
 
@@ -45,6 +49,8 @@ def spread(view: NormalizedText) -> NormalizedText | None:
 
 def _literals(text: str) -> Iterator[Replacement]:
     """Runs of string literals, joined as code would join them, or with a space."""
+    if text.count('"') + text.count("'") < 2 * MIN_LITERALS:
+        return
     run: list[re.Match[str]] = []
     for literal in _LITERAL.finditer(text):
         if literal.group().endswith(":"):

@@ -98,7 +98,8 @@ _VISIBLE_TABLE, _FOLD_TABLE = _LazyTable(_visible_form), _LazyTable(_folded_form
 
 def strip_invisible(text: str) -> str:
     """The text without invisible characters, and with compatibility forms as plain letters."""
-    return text.translate(_VISIBLE_TABLE) if _INVISIBLE.search(text) else text
+    has_invisible = _has_control(text) if text.isascii() else _INVISIBLE.search(text)
+    return text.translate(_VISIBLE_TABLE) if has_invisible else text
 
 
 def fold(text: str) -> str:

@@ -9,26 +9,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, product
+from itertools import accumulate, islice, product
 from typing import NamedTuple
 
 from sidecar.normalization.normalized_text import NormalizedText, Replacement, assemble
 from sidecar.normalization.vocabulary import FUNCTION_WORDS, Vocabulary, english
 
 MISSPELLED = "misspelled"
-RADIUS, MIN_UNKNOWN_SHARE = 4, 0.36
-"""Words on each side of a word, and the share of unknown ones among them that makes a passage."""
+RADIUS, MIN_UNKNOWN_PERCENT = 4, 36
+"""Words on each side of a word, and the percentage of letters in unknown ones among them that makes a passage."""
 MIN_LETTERS, SAMPLE, FIRST_SAMPLE, MIN_FIRST_SHARE = 12, 14, 4, 0.3
 """Letters of a passage; its words that a change is tried on, the first of these, and the share that it must explain."""
 MIN_SAMPLE_SHARE, MIN_KNOWN_SHARE, MIN_CHANGED, MIN_FUNCTION_SHARE = 0.5, 0.66, 3, 0.14
 """Letters that one change makes known in the unknown words of the sample; of the passage in the end letters in known
-words, the words that were changed (at least a fifth), and function words among its words."""
+words, the different words that were changed (at least a fifth), and function words among its words."""
 VAGUE_MARGIN, MIN_EXACT_SHARE = 0.1, 0.08
 MIN_WORDLIKE, MIN_RARE_RANK = 0.7, 1_000
 """Letters of a passage in words without the punctuation of code; the rank from which a word is rare."""
 MAX_PASSAGES, MAX_TOKEN = 60, 400
 MIN_PARTS, MIN_RUN_ON, MIN_ALPHABETIC = 9, 18, 0.8
 """Characters of a word that is split into a few, and of one that is split into many, and the share of letters in it."""
+SURROUNDINGS = 12
+"""Words on each side of three unknown ones close together, or of one long one, that may be in a passage with them."""
 _CLUSTER = re.compile("1.{0,3}1.{0,3}1|2")
 _TOKEN = re.compile(r"\S+")
 _EDGE = ".,;:!?\"'()[]{}<>`…“”"
@@ -155,8 +157,6 @@ STRONG: Sequence[Change] = (_reversed, _leet, _stutter, _pig_latin, _syllable, _
 def respelled(view: NormalizedText, changes: Sequence[Change] = CHANGES) -> NormalizedText | None:
     """The view with its misspelled passages in English, if it has any."""
     vocabulary = english()
-    if not _is_suspicious(view.text, vocabulary):
-        return None
     passages = sorted(_passages(view.text, vocabulary), key=_letters, reverse=True)[:MAX_PASSAGES]
     replacements = [r for passage in passages if (r := _read(view.text, passage, vocabulary, changes))]
     return assemble(view, MISSPELLED, sorted(replacements), hidden=True)
@@ -169,24 +169,15 @@ def respelled_text(text: str, changes: Sequence[Change]) -> str | None:
     return replacement.text if replacement else None
 
 
-def _is_suspicious(text: str, vocabulary: Vocabulary) -> bool:
-    """Whether unknown words are close together anywhere, or one is long: a cheap test for ordinary text."""
-    words = [word.strip(_EDGE) for word in text.lower().split()]
-    flags = [
-        "0" if word in vocabulary.ranks or not word or word.isdigit() else "2" if _is_run_on(word) else "1"
-        for word in words
-    ]
-    return _CLUSTER.search("".join(flags)) is not None
-
-
 def _tokens(text: str) -> list[Token]:
-    tokens = []
-    for match in _TOKEN.finditer(text):
-        raw = match[0]
-        if stripped := raw.strip(_EDGE):
-            start = match.start() + raw.index(stripped)
-            tokens.append(Token(start, start + len(stripped), stripped.lower(), raw.rstrip(".,;:?'\"").lower()))
-    return tokens
+    return [_token(match) for match in _TOKEN.finditer(text) if match[0].strip(_EDGE)]
+
+
+def _token(match: re.Match[str]) -> Token:
+    raw = match[0]
+    stripped = raw.strip(_EDGE)
+    start = match.start() + raw.index(stripped)
+    return Token(start, start + len(stripped), stripped.lower(), raw.rstrip(".,;:?'\"").lower())
 
 
 def _letters(tokens: Sequence[Token]) -> int:
@@ -195,23 +186,60 @@ def _letters(tokens: Sequence[Token]) -> int:
 
 def _passages(text: str, vocabulary: Vocabulary) -> Iterator[Sequence[Token]]:
     """Runs of words among which many are unknown, with the words beside them."""
-    tokens = _tokens(text)
-    unknown = [len(token.text) if _is_unknown(token.text, vocabulary) else 0 for token in tokens]
-    if not any(unknown):
-        return
-    unknown_sums, sums = [0, *accumulate(unknown)], [0, *accumulate(len(token.text) for token in tokens)]
+    matches, position = _TOKEN.finditer(text), 0
+    for first, last in _near_clusters(_flags(text, vocabulary)):
+        words = islice(matches, max(0, first - position), last - position)
+        tokens = [_token(match) for match in words if match[0].strip(_EDGE)]
+        position = last
+        yield from (tokens[start:end] for start, end in _passage_spans([token.text for token in tokens], vocabulary))
+
+
+def _flags(text: str, vocabulary: Vocabulary) -> str:
+    """A flag for each word, 0: known, 1: unknown, 2: perhaps several words; nothing if hardly any is unknown."""
+    words = text.lower().split()
+    stripped = {word: word.strip(_EDGE) for word in set(words).difference(vocabulary.ranks)}
+    flags = {word: _flag(word, vocabulary) for word in set(stripped.values())}
+    if len(flags) - [*flags.values()].count("0") < MIN_CHANGED and "2" not in flags.values():
+        return ""
+    return "".join([flags[stripped[word]] if word in stripped else "0" for word in words])
+
+
+def _flag(word: str, vocabulary: Vocabulary) -> str:
+    if not word or word in vocabulary.ranks or word.isdigit():
+        return "0"
+    return "2" if _is_run_on(word) else "1"
+
+
+def _near_clusters(flags: str) -> Iterator[tuple[int, int]]:
+    """The places of clusters of unknown words with their surroundings: nothing in most ordinary texts."""
+    first = last = 0
+    for cluster in _CLUSTER.finditer(flags):
+        if (start := max(0, cluster.start() - SURROUNDINGS)) > last:
+            if last:
+                yield first, last
+            first = start
+        last = cluster.end() + SURROUNDINGS
+    if last:
+        yield first, last
+
+
+def _passage_spans(words: Sequence[str], vocabulary: Vocabulary) -> Iterator[tuple[int, int]]:
+    """Where these runs are among the words."""
+    ranks, percents = vocabulary.ranks, (-MIN_UNKNOWN_PERCENT, 100 - MIN_UNKNOWN_PERCENT)
+    weights = [len(w) * percents[w not in ranks and _is_unknown(w, vocabulary)] for w in words]
+    sums = [0, *accumulate(weights)]
+    before, after = [0] * RADIUS + sums, sums[RADIUS + 1 :] + [sums[-1]] * RADIUS
     first = last = -1
-    for at in range(len(tokens)):
-        low, high = max(0, at - RADIUS), min(len(tokens), at + RADIUS + 1)
-        if unknown_sums[high] - unknown_sums[low] < MIN_UNKNOWN_SHARE * (sums[high] - sums[low]):
+    for at, (sum_before, sum_after) in enumerate(zip(before, after, strict=False)):
+        if sum_after < sum_before:
             continue
-        if low > last:
+        if (low := max(0, at - RADIUS)) > last:
             if last > 0:
-                yield tokens[first:last]
+                yield first, last
             first = low
-        last = high
+        last = min(len(words), at + RADIUS + 1)
     if last > 0:
-        yield tokens[first:last]
+        yield first, last
 
 
 def _is_unknown(word: str, vocabulary: Vocabulary) -> bool:
@@ -243,11 +271,11 @@ def _has_english_words(passage: Sequence[Token]) -> bool:
 def _is_english(words: Sequence[tuple[Token, str | None]]) -> bool:
     """Whether nearly all words are known now, several of them by the change, and some are function words."""
     known = sum(len(token.text) for token, word in words if word)
-    changed = [word for token, word in words if word and word != token.text]
+    changed = {token.text: word for token, word in words if word and word != token.text}
     read = " ".join(word for _, word in words if word).split()
     return (
         known >= MIN_KNOWN_SHARE * _letters([token for token, _ in words])
-        and len(" ".join(changed).split()) >= max(MIN_CHANGED, 0.2 * len(read))
+        and len(" ".join(changed.values()).split()) >= max(MIN_CHANGED, 0.2 * len(set(read)))
         and sum(word in FUNCTION_WORDS for word in read) >= MIN_FUNCTION_SHARE * len(read)
     )
 

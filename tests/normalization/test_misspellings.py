@@ -46,6 +46,7 @@ def test_one_change_of_all_words_is_undone(text: str) -> None:
         "def parse_args(argv): return argparse.ArgumentParser(prog=PROG).parse_args(argv[1:])",
         "wen u r frm scotland n ur phone autocorects evrything to ducks lol",
         "sha256 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 does not match",
+        "Anna and Anna on the river, and Anna to Anna. A letter to Anna; Anna and the lamp for Anna. Anna, to Anna.",
     ],
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:

@@ -42,12 +42,12 @@ from sidecar.util.fair_queue import FairQueue
 
 TIME_SLICE = 0.01
 """Seconds for which one request is scored before the next one has its turn."""
-RESCORE_FROM = 0.25
-"""Probability from which a window of a longer text is scored again with other borders."""
 USER = 0
 """The channel of users."""
+RESCORE_FROM = (0.25, 0.25, 0.8)
+"""Probability by channel from which a window of a longer text is scored again with other borders."""
 PARTS_FROM = (0.05, 0.05, 0.8)
-"""Probability by channel from which the parts of a window are scored alone. An application's own are orders."""
+"""The same for scoring its parts alone. An application's own are orders, and what it says decides at a higher score."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
 
@@ -333,7 +333,7 @@ class Batcher:
 
     def _needs_rescoring(self, score: WindowScore, window: Window, text: str, channel: int) -> bool:
         has_context = bool(text[: window.start].strip() or text[window.end :].strip())
-        return has_context and not window.alone and self._calibrated(score.logits, channel) >= RESCORE_FROM
+        return has_context and not window.alone and self._calibrated(score.logits, channel) >= RESCORE_FROM[channel]
 
     def _rescored(
         self, score: WindowScore, window: Window, text: str, channel: int, *, hit: bool

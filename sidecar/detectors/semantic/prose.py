@@ -26,6 +26,8 @@ _PUNCTUATION = r"""["'`´‘’“”„«»()\[\]{}<>.,;:!?…*_~#|\-–—¿¡
 _WORD = rf"{_PUNCTUATION}[\pL\pM]+(?:['’\-][\pL\pM]+)*{_PUNCTUATION}"
 _SPACE = r"[ \t\x{a0}\x{3000}]"
 _ADJACENT_WORDS = re2.compile(rf"(?m)(?:^|{_SPACE}){_WORD}{_SPACE}+{_WORD}(?:\s|$)")
+_PLAIN_WORDS = re.compile(r"[ \t][^\W\d_]{2,}[ \t][^\W\d_]{2,}[ \t]")
+"""Two adjacent words without punctuation and longer than a character: in nearly any prose, and found at once."""
 _SPELLED = re2.compile(rf"(?:(?:^|\s)[A-Za-z0-9+/=]){{{MIN_ENCODED},}}(?:\s|$)")
 """A row of single characters."""
 MIN_CASE_SHARE = 0.25
@@ -46,7 +48,10 @@ _LETTER = re.compile(r"[^\W\d_]")
 
 def is_prose(text: str) -> bool:
     """Whether a model can judge the text by itself: two adjacent words, or words joined into a sentence."""
-    text = _SPELLED.sub(_without_spelled_noise, strip_invisible(text))
+    text = strip_invisible(text)
+    if _PLAIN_WORDS.search(text):
+        return True
+    text = _SPELLED.sub(_without_spelled_noise, text)
     if _ADJACENT_WORDS.search(text) or (not text.isascii() and _UNSPACED.search(text)):
         return True
     return any(_is_joined_sentence(line) for line in fold(text).splitlines()) or _is_column(text)
@@ -65,7 +70,7 @@ def is_noise(run: str) -> bool:
     if not _LETTER.search(run):
         return True
     run = run.strip()
-    if len(run) < MIN_ENCODED or not run.isascii() or any(map(str.isspace, run)):
+    if len(run) < MIN_ENCODED or not run.isascii() or len(run.split(None, 1)) > 1:
         return False
     if sum(map(str.isdigit, run)) < MIN_DIGIT_SHARE * len(run):
         return False

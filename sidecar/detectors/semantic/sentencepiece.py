@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
 from sentencepiece import SentencePieceProcessor
@@ -26,8 +25,6 @@ from sidecar.errors import ModelError
 from sidecar.normalization.folding import strip_invisible
 
 VOCABULARY_FILE = "pieces.model"
-RUNS_PER_CALL = 64
-"""Runs tokenised in one call: a third of a millisecond, so no other thread waits for long."""
 _RUN = re.compile(r"(?s)\s*.{24}\S{0,40}|.+")
 MAX_SPACE = 8
 """Characters of white space kept in the text of a window."""
@@ -90,18 +87,16 @@ class SentencePieceTokenizer:
 
     def _runs(self, text: str) -> Iterator[tuple[int, str, list[int]]]:
         """Start of a run, the run, and its pieces."""
-        matches, is_noisy = _RUN.finditer(text), False
-        while batch := list(islice(matches, RUNS_PER_CALL)):
-            selected = []
-            for match in batch:
-                previous, is_noisy = is_noisy, is_noise(match[0])
-                if not (previous and is_noisy):
-                    selected.append(match)
-            for match, ids in zip(
-                selected, self._processor.encode([strip_invisible(match[0]) for match in selected]), strict=True
-            ):
-                if pieces := self._without_leading_space(text, match.start(), ids):
-                    yield match.start(), match[0], pieces
+        is_noisy = False
+        for match in _RUN.finditer(text):
+            run, was_noisy = match[0], is_noisy
+            is_noisy = is_noise(run)
+            if was_noisy and is_noisy:
+                continue
+            # One string a call: for a list of them sentencepiece starts threads, which take as long as 20 runs.
+            ids = self._processor.encode(strip_invisible(run))
+            if pieces := self._without_leading_space(text, match.start(), ids):
+                yield match.start(), run, pieces
 
     def _without_leading_space(self, text: str, start: int, ids: list[int]) -> list[int]:
         """The pieces without the space piece added before a run, where the run begins inside a word."""

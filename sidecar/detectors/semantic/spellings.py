@@ -6,6 +6,10 @@ attack that is repeated reads as filler to the model, whatever it says.
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+from string import ascii_uppercase, digits, punctuation
+
 import re2
 
 from sidecar.normalization.folding import fold, strip_invisible
@@ -24,7 +28,12 @@ REPEATED_WORDS, MIN_WORDS = 4, 12
 """Words in a row that occurred before are a repetition; words of a text that may have any."""
 MIN_REPEATED_SHARE = 0.3
 """Share of repeated words from which the text is also scored without them."""
-_SEPARATORS = str.maketrans(dict.fromkeys("_-./|+~*=:;,\n", " "))
+MIN_REPEATED_PAIRS = 0.2
+"""Share of repeated pairs of words that such a text has at least: four repeated words are three repeated pairs."""
+_NO_LETTER, _NO_WORD = re.compile(r"[^\w\s]|[\d_]"), re.compile(r"[\W\d_]+")
+_CAPITALS, _ASCII_SIGNS = ascii_uppercase.encode(), (digits + punctuation).encode()
+_SEPARATORS = b"_-./|+~*=:;,\n"
+_TO_SPACES = str.maketrans(dict.fromkeys(_SEPARATORS.decode(), " "))
 _WORD = re2.compile(r"[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*\p{Latin}[\p{Latin}\p{Greek}\p{Cyrillic}\pM]*")
 _FOREIGN = re2.compile(r"[^\x00-\x7f]+")
 
@@ -46,10 +55,21 @@ def _ascii_form(text: str) -> str:
 
 def _plain_case_and_spaces(text: str) -> str:
     """Lower case if there are unusually many capitals, and spaces if other characters separate the words."""
-    if sum(map(str.isupper, text)) > max(TOLERATED, MAX_CAPITALS_SHARE * sum(map(str.isalpha, text))):
+    if _capitals(text) > max(TOLERATED, MAX_CAPITALS_SHARE * sum(map(str.isalpha, text))):
         text = text.lower()
-    spaced = text.translate(_SEPARATORS)
-    return spaced if spaced.count(" ") > max(TOLERATED, 3 * text.count(" ")) else text
+    spaces = text.count(" ")
+    has_other_spaces = spaces + _ascii_count(text, _SEPARATORS) > max(TOLERATED, 3 * spaces)
+    return text.translate(_TO_SPACES) if has_other_spaces else text
+
+
+def _capitals(text: str) -> int:
+    return _ascii_count(text, _CAPITALS) if text.isascii() else sum(map(str.isupper, text))
+
+
+def _ascii_count(text: str, characters: bytes) -> int:
+    """How many of these ASCII characters there are."""
+    data = text.encode()
+    return len(data) - len(data.translate(None, characters))
 
 
 def _western_part(text: str) -> str:
@@ -68,10 +88,10 @@ def _is_western(text: str) -> bool:
 
 def without_repetitions(text: str) -> str:
     """The text without words that repeat `REPEATED_WORDS` earlier ones, if these are many; numbers do not count."""
-    words = [word for word in text.split() if any(map(str.isalpha, word))]
-    if len(words) < MIN_WORDS:
+    keys = _letters_of_words(text)
+    if len(keys) < MIN_WORDS or len(set(pairwise(keys))) > (1 - MIN_REPEATED_PAIRS) * len(keys):
         return text
-    keys = ["".join(filter(str.isalpha, word)).lower() for word in words]
+    words = [word for word in text.split() if not _NO_WORD.fullmatch(word)]
     seen, kept, repeated_until = set[tuple[str, ...]](), [], 0
     for position, word in enumerate(words):
         run = tuple(keys[position : position + REPEATED_WORDS])
@@ -81,3 +101,11 @@ def without_repetitions(text: str) -> str:
         if position >= repeated_until:
             kept.append(word)
     return " ".join(kept) if len(kept) <= (1 - MIN_REPEATED_SHARE) * len(words) else text
+
+
+def _letters_of_words(text: str) -> list[str]:
+    """The letters of each word that has any, in lower case."""
+    lower = text.lower()
+    if text.isascii():
+        return lower.encode().translate(None, _ASCII_SIGNS).decode().split()
+    return _NO_LETTER.sub("", lower).split()
