@@ -64,11 +64,13 @@ def _box(char: str) -> Markup:
 
 
 def when(moment: datetime | None, *, short: bool = False) -> Markup:
-    """A point in time in UTC, or a dash."""
+    """A point in time in UTC, or a dash; `short`: the day, and the time as its title."""
     if moment is None:
         return Markup('<span class="none">–</span>')
-    formatted = moment.strftime("%Y-%m-%d" if short else "%Y-%m-%d %H:%M:%S")
-    return Markup('<time datetime="{}" title="UTC">{}</time>').format(moment.isoformat(), formatted)
+    full = moment.strftime("%Y-%m-%d %H:%M:%S")
+    return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
+        moment.isoformat(), full, full[:10] if short else full
+    )
 
 
 def words(name: object) -> str:
