@@ -31,7 +31,7 @@ SENTENCE, DOCUMENT, STRIDE = 11, 6_000, 7_919
 
 
 def documents(path: Path) -> str:
-    """The beginnings of all documents."""
+    """The first characters of all documents."""
     with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
         return " ".join(json.loads(line)["text"][:DOCUMENT] for line in lines)
 
