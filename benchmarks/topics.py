@@ -6,7 +6,7 @@ Each assistant's ten examples are a rule with `topic: allowed`, and one with `to
 allowed rule of another assistant. Printed is the share of sentences that match. `near` are the first ten sentences of
 `off_topic`, which share words with the topic; `others` are the on-topic questions of the other assistants. `--choice`:
 the figures of other cosines, from which those in the model's manifest were chosen. `--price`: processor time of
-questions without and with a topic rule.
+questions, and of a document in a tool result, without and with a topic rule.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -29,7 +29,7 @@ from sidecar.detectors.semantic.artifact import SHIPPED, Array, Engine, ModelArt
 from sidecar.detectors.semantic.encoder import Encoder, open_encoder
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.topics import Topics
-from sidecar.types import Channel, Label, ScanRequest, Segment
+from sidecar.types import Channel, Label, ScanRequest, Segment, Source
 
 FILE = Path(__file__).with_suffix(".yaml")
 HALVES = ("development", "final")
@@ -119,23 +119,27 @@ def beside(assistants: Assistants) -> dict[str, float]:
     return {group: float(np.mean(hits)) for group, hits in found.items()}
 
 
-async def price(assistants: Assistants, engine: Engine) -> Iterator[tuple[str, float]]:
-    """Milliseconds of processor time for a question: without rules, with a topic, and with `similar_to` alone."""
-    lines = [line for parts in assistants.lines.values() for line in parts["on_topic"]]
+async def price(assistants: Assistants, engine: Engine) -> list[tuple[str, float, float]]:
+    """Milliseconds of the processor for a question of a user and for a document, with each kind of rule."""
+    questions = [line for parts in assistants.lines.values() for line in parts["on_topic"]]
+    document = " ".join(f"On day {day} the committee met in room {day * 7} about the library." for day in range(400))
     topic = assistants.rule(next(iter(assistants.lines)), "allowed")
-    plain = TopicRule("PLAIN", topic.similar_to, "")
-    kinds: dict[str, list[TopicRule]] = {"no rule": [], "topic": [topic], "similar_to alone": [plain]}
-    return iter([(kind, await _milliseconds(engine, rules, lines)) for kind, rules in kinds.items()])
+    kinds = {"no rule": [], "topic": [topic], "similar_to alone": [TopicRule("PLAIN", topic.similar_to, "")]}
+    return [(kind, *await _milliseconds(engine, rules, questions, document)) for kind, rules in kinds.items()]
 
 
-async def _milliseconds(engine: Engine, rules: Sequence[TopicRule], lines: Sequence[str]) -> float:
+async def _milliseconds(
+    engine: Engine, rules: Sequence[TopicRule], questions: Sequence[str], document: str
+) -> tuple[float, float]:
     layer = SemanticLayer.load(config.SemanticLayer(engine=engine, threads=1), rules)
     try:
         await layer.scan(ScanRequest((Segment("The first request loads what is loaded once."),)), ())
         started = time.process_time()
-        for line in lines:
+        for line in questions:
             await layer.scan(ScanRequest((Segment(line),)), ())
-        return (time.process_time() - started) / len(lines) * 1000
+        asked = time.process_time()
+        await layer.scan(ScanRequest((Segment(document, Source.UNTRUSTED),)), ())
+        return (asked - started) / len(questions) * 1000, (time.process_time() - asked) * 1000
     finally:
         await layer.close()
 
@@ -166,8 +170,8 @@ def main() -> None:
         show(f"allowed, below {cosine:.2f}", figures(assistants, "allowed", (cosine, near)))
         show(f"denied, from {cosine:.2f}", figures(assistants, "denied", (far, cosine)))
     if options.price:
-        for kind, milliseconds in asyncio.run(price(assistants, options.engine)):
-            print(f"{kind:24} {milliseconds:.1f} ms a question")
+        for kind, question, document in asyncio.run(price(assistants, options.engine)):
+            print(f"{kind:24} {question:.1f} ms a question, {document:.0f} ms a document of tool results")
 
 
 if __name__ == "__main__":

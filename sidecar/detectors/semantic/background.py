@@ -1,7 +1,8 @@
 """Sentences that topics are compared with, written by hand for this purpose.
 
-`BACKGROUND` is about anything: its mean embedding is the origin. The embeddings of any two sentences are alike (cosine
-0.95 with the shipped model); without their common part they differ by what they are about. `FOLLOW_UPS` go on with a
+`BACKGROUND` is about anything: its mean embedding is the origin. Embeddings of sentences are alike (of an unrelated one
+to the nearest of ten examples, a cosine of 0.95 with the shipped model); without their common part they differ by what
+they are about. `FOLLOW_UPS` go on with a
 conversation, so that their topic is that of earlier turns.
 """
 
