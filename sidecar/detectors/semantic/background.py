@@ -2,8 +2,7 @@
 
 `BACKGROUND` is about anything: its mean embedding is the origin. Embeddings of sentences are alike (of an unrelated one
 to the nearest of ten examples, a cosine of 0.95 with the shipped model); without their common part they differ by what
-they are about. `FOLLOW_UPS` go on with a
-conversation, so that their topic is that of earlier turns.
+they are about. `FOLLOW_UPS` go on with a conversation, so that their topic is that of earlier turns.
 """
 
 from __future__ import annotations
