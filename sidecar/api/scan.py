@@ -122,6 +122,7 @@ def _finding(finding: Finding) -> dict[str, object]:
         "decides": finding.decides,
         "hint": finding.hint,
         "excepted": finding.excepted,
+        "evidence": finding.evidence,
         "taxonomy": list(identifiers(finding.rule, finding.label)),
     }
 

@@ -38,6 +38,8 @@ def show_verdict(verdict: Verdict, policy: Policy, *, explain: bool) -> None:
         out.print(
             f"  {finding.score:.2f}  {finding.rule}  {escape(titles.get(finding.rule, finding.label))}{_place(finding)}"
         )
+        if explain and finding.evidence:
+            out.print(f"        {escape(finding.evidence)}", style="dim")
     if explain:
         _show_layers(verdict)
 

@@ -67,6 +67,8 @@ class Rule(BaseModel):
     patterns: Lines = ()
     hidden_in: Lines = ()
     similar_to: Lines = ()
+    topic: Literal["allowed", "denied"] | None = None
+    """Whether `similar_to` lists what users may ask, so that anything else matches, or what they may not ask."""
     question: str = ""
     views: tuple[str, ...] = ()
     check: str | None = Field(default=None, alias="validate")
@@ -84,6 +86,10 @@ class Rule(BaseModel):
             raise ValueError(f"needs exactly one of {', '.join(KINDS)}")
         if self.status == "fallback" and not self.patterns:
             raise ValueError("status fallback is for rules with patterns")
+        if self.topic and not self.similar_to:
+            raise ValueError("topic belongs to similar_to")
+        if self.topic and self.channels != (Channel.DIRECT,):
+            raise ValueError("a rule with topic reads only users' turns: channels is [direct]")
         if not (self.match and self.no_match):
             raise ValueError("needs at least one match and one no_match line")
         if bool(self.context) != (self.context_score is not None):
@@ -234,7 +240,8 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
         patterns = values.get("patterns")
         if isinstance(patterns, list):
             values = {**values, "patterns": [expand(str(pattern), outer.words) for pattern in patterns]}
-        return Rule.model_validate({"status": outer.status, "label": outer.family, **values})
+        defaults = {"status": "hint", "channels": ["direct"]} if values.get("topic") else {"status": outer.status}
+        return Rule.model_validate({"label": outer.family, **defaults, **values})
     except ValidationError as error:
         problems += [f"{where}: {_describe(item, Rule)}" for item in error.errors()]
     except ValueError as error:

@@ -29,6 +29,7 @@ from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
+from sidecar.detectors.semantic.topics import Topics
 from sidecar.proxy.handler import Proxy
 from sidecar.scan.engine import Engine, EngineConfig, Stage
 from sidecar.server.middleware import Gatekeeper, error_boundary
@@ -60,10 +61,10 @@ def semantic(*, broken: bool = False, pause: float = 0.0) -> SemanticLayer:
     """The semantic layer with an encoder that raises or is slow."""
     encoder = TinyEncoder(pause=pause)
     manifest = tiny_model.manifest(similar_from=0.9)
-    neighbours = NearestNeighbours((), encoder, manifest)
+    rules = NearestNeighbours((), encoder, manifest), Topics((), encoder, manifest)
     encoder.broken = broken
     reader = Batcher(CascadeScorer(encoder, tiny_model.head()))
-    return SemanticLayer(ModelArtifact(Path(), manifest, tiny_model.head()), reader, neighbours)
+    return SemanticLayer(ModelArtifact(Path(), manifest, tiny_model.head()), reader, *rules)
 
 
 @asynccontextmanager

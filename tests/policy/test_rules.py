@@ -112,6 +112,7 @@ def test_the_revision_names_the_content(tmp_path: Path) -> None:
         ("\\b{cancel}", "(\\b{cancel}", "T-1: pattern"),
         ("{cancel} the", "{nothing} the", "T-1: {nothing} is not defined under words"),
         ("'rules|orders'", "'rules|{orders}'", "defined by themselves"),
+        ("    no_match", "    topic: denied\n    no_match", "T-1: topic belongs to similar_to"),
         ("id: T-1", "id: t1", "t1: id: does not have the form"),
         ("prompt_injection", "mischief", "family: must be"),
         ("prompt_injection", "prompt_injektion", "; did you mean prompt_injection?"),
@@ -188,3 +189,42 @@ def test_the_word_shipped_stands_for_the_shipped_policies(tmp_path: Path) -> Non
     combined = policy.load([Path("shipped"), tmp_path])
     assert {rule.id for rule in policy.load().rules} | {"OWN-1"} == {rule.id for rule in combined.rules}
     assert combined.shipped == {rule.id for rule in combined.rules} - {"OWN-1"}
+
+
+TOPIC = """
+family: jailbreak
+status: block
+rules:
+  - id: T-2
+    title: Only questions about billing
+    score: 0.8
+    languages: [en]
+    similar_to: [Why was I charged twice?]
+    topic: allowed
+    match: [Write a poem about the moon.]
+    no_match: [The invoice is wrong.]
+"""
+
+
+def test_a_topic_is_a_hint_about_users_turns_unless_the_rule_says_otherwise(tmp_path: Path) -> None:
+    """The status of the file does not make it block, only its own does."""
+    (rule,) = policy.load([write(tmp_path, TOPIC)]).rules
+    assert (rule.status, rule.channels) == ("hint", (Channel.DIRECT,))
+    (rule,) = policy.load([write(tmp_path, TOPIC.replace("score:", "status: block\n    score:"))]).rules
+    assert rule.status == "block"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("topic: allowed", "topic: only", "t.yaml: T-2: topic: must be 'allowed' or 'denied'"),
+        (
+            "topic: allowed",
+            "topic: allowed\n    channels: [indirect]",
+            "T-2: a rule with topic reads only users'",
+        ),
+    ],
+)
+def test_a_wrong_topic_says_where(tmp_path: Path, old: str, new: str, said: str) -> None:
+    """Another word, and a rule about what no user says."""
+    assert said in problems(write(tmp_path, TOPIC.replace(old, new)))

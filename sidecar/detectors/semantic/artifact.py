@@ -63,6 +63,8 @@ class Manifest(BaseModel):
     """The slice of the features that is the embedding for `similar_to` rules."""
     similar_from: float = 0.55
     """Cosine from which a text counts as similar to an example."""
+    topic_cosines: tuple[float, float] = (0.30, 0.45)
+    """A text is off a topic below the first cosine with its examples, and on it from the second (`.topics`)."""
     early_exit_below: float | None = Field(default=None, validation_alias=AliasChoices("early_exit_below", "settles"))
     """First-stage logit (`first.onnx`) below which a window exits early; None: there is no first stage."""
     calibration: Calibration

@@ -23,9 +23,9 @@ import math
 import queue
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import numpy as np
 
@@ -34,10 +34,10 @@ from sidecar.detectors.semantic.cascade import CascadeScorer, FirstStageScore, W
 from sidecar.detectors.semantic.decoded_pieces import most_suspicious
 from sidecar.detectors.semantic.paragraphs import has_parts
 from sidecar.detectors.semantic.recent_scores import ScoreCache
+from sidecar.detectors.semantic.texts import ChannelText, TextView, is_hit
 from sidecar.detectors.semantic.views import views_to_score
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
-from sidecar.normalization import NormalizedText
 from sidecar.util.fair_queue import FairQueue
 
 TIME_SLICE = 0.01
@@ -50,33 +50,8 @@ PARTS_FROM = (0.05, 0.05, 0.8)
 """The same for scoring its parts alone. An application's own are orders, and what it says decides at a higher score."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelText:
-    """One text to score and its author: 0 the user, 1 a third party, 2 the application.
-
-    `hits`: spans of findings of earlier layers, in order and disjoint; the second stage scores the windows that they
-    overlap.
-    """
-
-    text: str
-    channel: int = 0
-    hits: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TextView:
-    """One view of a chunk of a text, which begins at `offset`: the chunk itself or what was decoded from it."""
-
-    text: int
-    offset: int
-    view: NormalizedText
-
-    def locate(self, start: int, end: int) -> tuple[int, int]:
-        """Where a span of this view lies in the text."""
-        first, last = self.view.locate(start, end)
-        return self.offset + first, self.offset + last
+MAX_EMBEDDED = 32
+"""Windows of a request of which features are asked for, those of the last texts first: a second of the processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +71,14 @@ class BatchResult:
     """Scored windows: all of the second stage, and the worst early exit of each text.
 
     `window_counts` counts the windows of each text, `pending_counts` those not scored; `stopped_early`: the threshold
-    was reached.
+    was reached. `embedded`: by the index of a text the features of its first windows, where they are asked for.
     """
 
     scored: tuple[ScoredWindow, ...]
     window_counts: tuple[int, ...]
     pending_counts: tuple[int, ...]
     stopped_early: bool = False
+    embedded: Mapping[int, Sequence[Array]] = field(default_factory=dict)
 
     def by_text(self) -> list[list[ScoredWindow]]:
         """The scored windows of each text."""
@@ -136,6 +112,7 @@ class _Job:
     early_exits: dict[int, ScoredWindow] = field(default_factory=dict)
     scored: list[ScoredWindow] = field(default_factory=list)
     parts: set[tuple[int, int, int]] = field(default_factory=set)
+    embedded: dict[int, list[Array]] = field(default_factory=dict)
     steps: Iterator[None] | None = None
     stopped_early: bool = False
 
@@ -147,6 +124,7 @@ class _Job:
             tuple(self.window_counts),
             tuple(self.pending_counts),
             self.stopped_early,
+            self.embedded,
         )
 
 
@@ -250,6 +228,8 @@ class Batcher:
                     yield
                     yield from self._first_stage(job, TextView(number, offset, view))
         yield from self._second_stage(job)
+        if not job.stopped_early:
+            yield from self._embed(job)
 
     def _first_stage(self, job: _Job, source: TextView) -> Iterator[None]:
         """All windows of one view by the first stage, and what was decoded in it without its surroundings."""
@@ -261,14 +241,14 @@ class Batcher:
             decoded.append((self._first_stage_score(window, text.channel), window))
             yield
         if self._scorer.has_first_stage:
-            decoded = list(most_suspicious(decoded, lambda window: _is_hit(text.hits, source, window)))
+            decoded = list(most_suspicious(decoded, lambda window: is_hit(text.hits, source, window)))
         for score, window in decoded:
             self._sort(job, source, window, score)
 
     def _sort(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
         """Keep the score of a window with an early exit, leave any other to the second stage."""
         job.window_counts[source.text] += 1
-        exits_early = self._scorer.exits_early(score) and not _is_hit(job.texts[source.text].hits, source, window)
+        exits_early = self._scorer.exits_early(score) and not is_hit(job.texts[source.text].hits, source, window)
         (self._keep_worst if exits_early else self._defer)(job, source, window, score)
 
     def _keep_worst(self, job: _Job, source: TextView, window: Window, score: FirstStageScore) -> None:
@@ -292,7 +272,7 @@ class Batcher:
             if total_cost >= self._budget:
                 return
             source, window, channel = pending.source, pending.window, job.texts[pending.source.text].channel
-            hit = _is_hit(job.texts[source.text].hits, source, window)
+            hit = is_hit(job.texts[source.text].hits, source, window)
             score = self._second_stage_score(window, channel, hit=hit)
             total_cost += score.cost
             if self._needs_rescoring(score, window, source.view.text, channel):
@@ -308,6 +288,17 @@ class Batcher:
                 if job.stopped_early:
                     return
 
+    def _embed(self, job: _Job) -> Iterator[None]:
+        """The features that were asked for, whether or not the window exited early; they change no score."""
+        left = MAX_EMBEDDED
+        for number, text in reversed(list(enumerate(job.texts))):
+            for window in islice(self._scorer.windows(text.text[:CHUNK]), min(left, text.embedded)):
+                left -= 1
+                score = self._second_stage_score(window, text.channel, hit=False)
+                if score.features is not None:
+                    job.embedded.setdefault(number, []).append(score.features)
+                yield
+
     def _parts(self, job: _Job, source: TextView, window: Window) -> Generator[None, None, int]:
         """Score the parts of a window that no other window had, and return the cost."""
         cost, channel = 0, job.texts[source.text].channel
@@ -316,7 +307,7 @@ class Batcher:
                 continue
             job.parts.add(place)
             job.window_counts[source.text] += 1
-            hit = _is_hit(job.texts[source.text].hits, source, part)
+            hit = is_hit(job.texts[source.text].hits, source, part)
             score = self._second_stage_score(part, channel, hit=hit)
             cost += score.cost
             if self._keep(job, source, part, score):
@@ -369,15 +360,6 @@ class Batcher:
             score = self._scorer.second_stage(window, channel, every_spelling=hit)
             self._cache.put(key, score)
         return score
-
-
-def _is_hit(hits: Sequence[tuple[int, int]], source: TextView, window: Window) -> bool:
-    """Whether a finding of an earlier layer overlaps a window."""
-    if not hits:
-        return False
-    first, last = source.locate(window.start, window.end)
-    before = bisect_left(hits, (last, 0))
-    return before > 0 and hits[before - 1][1] > first
 
 
 def _deliver(job: _Job, outcome: BatchResult | LayerError) -> None:

@@ -18,10 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import SHIPPED, ModelArtifact
-from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ChannelText, ScoredWindow
+from sidecar.detectors.semantic.artifact import SHIPPED, Array, ModelArtifact
+from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ScoredWindow
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours, SimilarRule
+from sidecar.detectors.semantic.texts import ChannelText
+from sidecar.detectors.semantic.topics import Topics
 from sidecar.normalization.vocabulary import english
 from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
 
@@ -40,9 +42,11 @@ class SemanticLayer:
 
     name = LayerName.SEMANTIC
 
-    def __init__(self, artifact: ModelArtifact, batcher: Batcher, neighbours: NearestNeighbours) -> None:
+    def __init__(
+        self, artifact: ModelArtifact, batcher: Batcher, neighbours: NearestNeighbours, topics: Topics
+    ) -> None:
         self._manifest, self._head = artifact.manifest, artifact.head
-        self._batcher, self._neighbours = batcher, neighbours
+        self._batcher, self._neighbours, self._topics = batcher, neighbours, topics
         self._fingerprint = hashlib.sha256(artifact.manifest.model_dump_json().encode()).hexdigest()
 
     @classmethod
@@ -51,13 +55,14 @@ class SemanticLayer:
         artifact = ModelArtifact.read(_folder(settings))
         manifest = artifact.manifest
         english().build()
-        scorer = CascadeScorer.open(artifact, settings.threads, early_exit=not rules)
+        scorer = CascadeScorer.open(artifact, settings.threads, early_exit=all(rule.topic for rule in rules))
         batcher = Batcher(
             scorer,
             budget=settings.budget,
             probability=lambda logit, channel: manifest.calibration_for(channel).probability(logit),
         )
-        return cls(artifact, batcher, NearestNeighbours(rules, scorer.encoder, manifest))
+        examples = (rules, scorer.encoder, manifest)
+        return cls(artifact, batcher, NearestNeighbours(*examples), Topics(*examples))
 
     @property
     def fingerprint(self) -> str:
@@ -71,22 +76,31 @@ class SemanticLayer:
     async def scan(self, request: ScanRequest, prior: Sequence[Finding]) -> LayerReport:
         """Score every segment completely. Raises `LayerError` on failure."""
         spans = spans_by_path(prior)
-        texts = [ChannelText(s.text, TOKEN_TYPES[s.channel], hits(s, spans)) for s in request.segments]
+        texts = [
+            ChannelText(s.text, TOKEN_TYPES[s.channel], hits(s, spans), self._topics.windows_of(s))
+            for s in request.segments
+        ]
         result = await self._batcher.score(texts, request.sufficient_score, request.client)
         if len(texts) <= MAX_INLINE_SEGMENTS:
             return self._report(request, result)
         return await asyncio.to_thread(self._report, request, result)
 
     def _report(self, request: ScanRequest, result: BatchResult) -> LayerReport:
-        rows = zip(request.segments, result.by_text(), result.pending_counts, strict=True)
-        reports = [self._segment_report(segment, windows, complete=not pending) for segment, windows, pending in rows]
+        embedded = (result.embedded.get(number, ()) for number in range(len(request.segments)))
+        rows = zip(request.segments, result.by_text(), embedded, result.pending_counts, strict=True)
+        reports = [
+            self._segment_report(segment, windows, features, complete=not pending)
+            for segment, windows, features, pending in rows
+        ]
         pending = sum(result.pending_counts)
         early_exits = sum(result.window_counts) - sum(window.by_second_stage for window in result.scored) - pending
         detail = {"windows": sum(result.window_counts), "windows_settled": early_exits, "windows_left": pending}
         report = LayerReport.from_segments(self.name, reports, detail)
         return replace(report, failure="budget") if pending and not result.stopped_early else report
 
-    def _segment_report(self, segment: Segment, windows: Sequence[ScoredWindow], *, complete: bool) -> SegmentReport:
+    def _segment_report(
+        self, segment: Segment, windows: Sequence[ScoredWindow], embedded: Sequence[Array], *, complete: bool
+    ) -> SegmentReport:
         worst = self._worst(windows)
         probabilities = [self._batcher.probability(window, TOKEN_TYPES[segment.channel]) for window in worst]
         classified = (
@@ -94,7 +108,8 @@ class SemanticLayer:
             for window, probability in zip(worst, probabilities, strict=True)
             for finding in self._classifier_findings(segment, window, probability)
         )
-        findings = (*classified, *self._similarity_findings(segment, windows))
+        similar = self._similarity_findings(segment, windows)
+        findings = (*classified, *similar, *self._topic_findings(segment, embedded))
         score = max([0.0, *probabilities, *(finding.score for finding in findings if finding.decides)])
         return SegmentReport(score, findings, complete, tuple(self._suspicious(segment, windows)))
 
@@ -136,6 +151,12 @@ class SemanticLayer:
         ):
             finding = _finding(segment, embedded[hit.window][0], hit.rule.id, hit.rule.label, hit.rule.score)
             yield replace(finding, decides=hit.rule.status == "block", hint=hit.rule.status == "hint")
+
+    def _topic_findings(self, segment: Segment, embedded: Sequence[Array]) -> Iterator[Finding]:
+        for hit in self._topics.hits(embedded):
+            place, status = (segment.path, 0, len(segment.text)), hit.rule.status
+            finding = Finding(hit.rule.id, hit.rule.label, hit.rule.score, self.name, *place, evidence=hit.evidence)
+            yield replace(finding, decides=status == "block", hint=status == "hint")
 
 
 def spans_by_path(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:

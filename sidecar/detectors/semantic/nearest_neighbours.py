@@ -33,6 +33,8 @@ class SimilarRule(Protocol):
     def channels(self) -> Sequence[Channel]: ...  # noqa: D102
     @property
     def similar_to(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def topic(self) -> str | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,8 @@ class NearestNeighbours:
 
     def __init__(self, rules: Sequence[SimilarRule], encoder: Encoder, manifest: Manifest) -> None:
         self._embedding_slice, self._min_cosine = slice(*manifest.similarity), manifest.similar_from
-        self._rules = [rule for rule in rules if rule.similar_to and rule.status != "retired"]
-        vectors = [self._embed(encoder, rule.similar_to) for rule in self._rules]
+        self._rules = [rule for rule in rules if rule.similar_to and not rule.topic and rule.status != "retired"]
+        vectors = [embed(encoder, rule.similar_to, self._embedding_slice) for rule in self._rules]
         self._rule_index = np.repeat(np.arange(len(vectors)), [len(v) for v in vectors])
         self._examples = np.concatenate(vectors) if vectors else None
 
@@ -58,7 +60,7 @@ class NearestNeighbours:
         """For each matching rule the nearest window. `features`: (windows, features)."""
         if self._examples is None or not len(features):
             return []
-        cosines = _unit(features[:, self._embedding_slice]) @ self._examples.T
+        cosines = unit(features[:, self._embedding_slice]) @ self._examples.T
         return [hit for number in range(len(self._rules)) if (hit := self._best(number, cosines, channels))]
 
     def _best(self, number: int, cosines: Array, channels: Sequence[Channel]) -> Hit | None:
@@ -68,10 +70,13 @@ class NearestNeighbours:
         window = int(nearest.argmax())
         return Hit(rule, window, float(nearest[window])) if nearest[window] >= self._min_cosine else None
 
-    def _embed(self, encoder: Encoder, examples: Sequence[str]) -> Array:
-        ids = [window.ids for example in examples for window in islice(encoder.windows(example), 1)]
-        return _unit(encoder.features(ids, [0] * len(ids))[:, self._embedding_slice])
+
+def embed(encoder: Encoder, examples: Sequence[str], embedding: slice) -> Array:
+    """The embeddings of the first windows of these examples, as unit vectors."""
+    ids = [window.ids for example in examples for window in islice(encoder.windows(example), 1)]
+    return unit(encoder.features(ids, [0] * len(ids))[:, embedding])
 
 
-def _unit(vectors: Array) -> Array:
+def unit(vectors: Array) -> Array:
+    """The rows at length 1."""
     return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9), dtype=np.float32)

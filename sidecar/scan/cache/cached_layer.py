@@ -160,6 +160,8 @@ def _hints(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:
 def _digest(prefix: hashlib.blake2b, segment: Segment, hints: Mapping[str, Sequence[tuple[int, int]]]) -> bytes:
     raw = segment.text.encode("utf-8", "surrogatepass")
     digest = prefix.copy()
+    if segment.joined or segment.pieces:
+        digest.update(b"no turn")  # topics are those of turns
     digest.update(_source_tag(segment.source) + len(raw).to_bytes(8) + raw)
     if hints and (places := sorted(place for path in segment.paths for place in hints.get(path, ()))):
         digest.update(repr(places).encode())

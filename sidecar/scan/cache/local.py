@@ -132,14 +132,22 @@ def _load(body: bytes) -> SegmentReport:
 
 
 def _to_list(finding: Finding) -> list[Any]:
-    position = [finding.start, finding.end, finding.view, finding.decides, finding.hint, finding.fallback]
+    position = [
+        finding.start,
+        finding.end,
+        finding.view,
+        finding.decides,
+        finding.hint,
+        finding.fallback,
+        finding.evidence,
+    ]
     return [finding.rule, finding.label, finding.score, finding.layer, *position]
 
 
 def _from_list(fields: list[Any]) -> Finding:
-    rule, label, score, layer, start, end, view, decides, hint, fallback = fields
+    rule, label, score, layer, start, end, view, decides, hint, fallback, evidence = fields
     position = (start, end, view, decides, hint)
-    return Finding(rule, Label(label), score, LayerName(layer), "", *position, fallback=fallback)
+    return Finding(rule, Label(label), score, LayerName(layer), "", *position, fallback=fallback, evidence=evidence)
 
 
 REPORT_CODEC = Codec("report", _memory_size, _dump, _load)

@@ -14,15 +14,12 @@ import tiny_model
 from tiny_model import TinyEncoder, TinyFirst
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Array, Calibration, ModelArtifact
-from sidecar.detectors.semantic.batcher import (
-    Batcher,
-    BatchResult,
-    ChannelText,
-)
+from sidecar.detectors.semantic.batcher import MAX_EMBEDDED, Batcher, BatchResult
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.decoded_pieces import MAX_DECODED
 from sidecar.detectors.semantic.paragraphs import MAX_WITH_PARTS, MIN_WITH_PARTS
 from sidecar.detectors.semantic.recent_scores import ScoreCache
+from sidecar.detectors.semantic.texts import ChannelText
 from sidecar.detectors.semantic.windows import WindowSpec
 from sidecar.errors import LayerError
 
@@ -475,3 +472,16 @@ async def test_a_long_text_is_not_held_in_pieces(make: Make) -> None:
     tracemalloc.stop()
     task.cancel()
     assert peak < 8_000_000
+
+
+async def test_features_that_are_asked_for_change_no_score(staged: Callable[..., Staged]) -> None:
+    """Of the first windows of a text that exits early, and of no other text; the last texts come first."""
+    asked, plain = ChannelText("calm", embedded=4), ChannelText("calm")
+    result = await staged().reader.score([plain, asked])
+    unasked = await staged().reader.score([plain, plain])
+    assert {number: len(features) for number, features in result.embedded.items()} == {1: 1}
+    assert [(w.start, w.by_second_stage, w.logits.tolist()) for w in result.scored] == [
+        (w.start, w.by_second_stage, w.logits.tolist()) for w in unasked.scored
+    ]
+    many = await staged().reader.score([asked] * (MAX_EMBEDDED + 5))
+    assert sorted(many.embedded) == list(range(5, MAX_EMBEDDED + 5))

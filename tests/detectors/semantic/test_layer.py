@@ -19,6 +19,7 @@ from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.layer import SemanticLayer, hits, spans_by_path
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
+from sidecar.detectors.semantic.topics import Topics
 from sidecar.errors import ModelError
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, Source
 
@@ -29,9 +30,9 @@ def layer_of(*rules: Rule) -> SemanticLayer:
     """A layer on the tiny model."""
     encoder, manifest = TinyEncoder(), tiny_model.manifest(similar_from=0.9)
     reader = Batcher(CascadeScorer(encoder, tiny_model.head()), budget=100)
-    return SemanticLayer(
-        ModelArtifact(Path(), manifest, tiny_model.head()), reader, NearestNeighbours(rules, encoder, manifest)
-    )
+    artifact = ModelArtifact(Path(), manifest, tiny_model.head())
+    examples = (rules, encoder, manifest)
+    return SemanticLayer(artifact, reader, NearestNeighbours(*examples), Topics(*examples))
 
 
 async def scan(layer: SemanticLayer, *segments: Segment) -> LayerReport:
@@ -201,3 +202,15 @@ async def test_each_segment_has_its_own_score_and_similar_examples() -> None:
     ]
     assert [round(report_of.score, 1) for report_of in report.segment_reports] == [0.7, 1.0, 0.7]
     assert all(report_of.complete for report_of in report.segment_reports)
+
+
+async def test_a_topic_changes_neither_the_score_nor_the_early_exit() -> None:
+    """A harmless question exits early as without the rule; the finding is a hint with its reason."""
+    rule = Rule("T-1", ("Why was I charged twice this month?",), status="hint", topic="allowed")
+    segment = Segment("How much flour goes into a sponge cake?")
+    plain, topical = [await scan(SemanticLayer.load(config.SemanticLayer(), rules), segment) for rules in ((), (rule,))]
+    assert (topical.score, topical.detail) == (plain.score, plain.detail)
+    assert topical.detail["windows_settled"] == 1
+    (finding,) = (f for f in topical.findings if f.rule == "T-1")
+    assert (finding.hint, finding.decides, "line 1 of similar_to" in finding.evidence) == (True, False, True)
+    assert (finding.start, finding.end) == (0, len(segment.text))

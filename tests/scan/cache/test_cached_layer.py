@@ -112,6 +112,15 @@ async def test_another_source_or_text_is_a_miss(segment: Segment) -> None:
     assert len(layer.read) == 2
 
 
+async def test_a_turn_and_the_same_text_joined_or_packed_are_apart() -> None:
+    """Topics are those of turns, so the report on one is not that on the other."""
+    layer = CountingLayer()
+    cache = cached_layer(layer)
+    for segment in (Segment("a"), Segment("a", joined=True), Segment("a", pieces=((0, "b"),)), Segment("a")):
+        await cache.scan(ScanRequest((segment,)), ())
+    assert layer.read == ["a", "a"]
+
+
 @pytest.mark.parametrize(("reads", "times"), [(True, 3), (False, 1)])
 async def test_the_system_prompt_is_in_the_key_where_the_layer_reads_it(*, reads: bool, times: int) -> None:
     """For such a layer another system prompt, or none, is a miss."""
