@@ -150,5 +150,5 @@ def _from_list(fields: list[Any]) -> Finding:
     return Finding(rule, Label(label), score, LayerName(layer), "", *position, fallback=fallback, evidence=evidence)
 
 
-REPORT_CODEC = Codec("report", _memory_size, _dump, _load)
-"""The codec of reports on segments."""
+REPORT_CODEC = Codec("report2", _memory_size, _dump, _load)
+"""The codec of reports on segments. Its name changes with the fields: replicas of two versions may share a Redis."""

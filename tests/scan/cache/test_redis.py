@@ -52,10 +52,10 @@ async def test_forged_values_are_rejected(pair: Pair) -> None:
     """Values that were invented, modified, truncated or copied from another key are misses."""
     first, second = pair
     await first.put({b"calm": CALM, b"attack": ATTACK})
-    calm = await first._client.get(PREFIX + b"report:calm")
-    attack = await first._client.get(PREFIX + b"report:attack")
+    calm = await first._client.get(PREFIX + b"report2:calm")
+    attack = await first._client.get(PREFIX + b"report2:attack")
     for value in (calm, b"", b"0" * 40, attack[:16] + calm[16:], attack[:-1]):
-        await first._client.set(PREFIX + b"report:attack", value)
+        await first._client.set(PREFIX + b"report2:attack", value)
         assert await second.get([b"attack"]) == {}
 
 
