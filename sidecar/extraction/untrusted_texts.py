@@ -51,30 +51,30 @@ def is_word(text: str) -> bool:
 
 def find(document: JsonValue, shape: Shape, fields: DialectFields) -> UntrustedTexts:
     """The texts of `Source.UNTRUSTED`, in document order."""
-    walker, found = Walker(shape, fields=fields), UntrustedTexts()
+    walker, collected = Walker(shape, fields=fields), UntrustedTexts()
     stack = [_Node(document, None, "", Location())]
     while stack:
         node = stack.pop()
         if isinstance(node.value, str):
-            _add(found, node, fields)
+            _add(collected, node, fields)
         elif isinstance(node.value, list):
             at = node.at if node.at.client_named else node.at._replace(pattern=f"{node.at.pattern}[]")
             items = enumerate(node.value)
             stack += reversed([_Node(item, node.value, key, at, node.in_result) for key, item in items])
         elif isinstance(node.value, dict):
-            stack += reversed(_members(node.value, node, walker, found))
-    return found
+            stack += reversed(_members(node.value, node, walker, collected))
+    return collected
 
 
-def _members(value: dict[str, JsonValue], node: _Node, walker: Walker, found: UntrustedTexts) -> list[_Node]:
+def _members(value: dict[str, JsonValue], node: _Node, walker: Walker, collected: UntrustedTexts) -> list[_Node]:
     """The members of an object that may hold text."""
     at = node.at if node.at.client_named else walker.with_source(value, node.at)
     if at.source is Source.UNTRUSTED and _is_cited(value):
-        found.unmarkable += 1
+        collected.unmarkable += 1
         return []
     members = []
     for name, child in value.items():
-        found.unmarkable += node.in_result and not is_word(name)
+        collected.unmarkable += node.in_result and not is_word(name)
         if not walker.may_hold_text(name, child):
             continue
         place = step(at, name, client_named=True) if at.client_named else walker.child_location(at, name, child)
@@ -83,7 +83,7 @@ def _members(value: dict[str, JsonValue], node: _Node, walker: Walker, found: Un
         is_untrusted = place.source is Source.UNTRUSTED
         in_result = node.in_result or (is_untrusted and place.client_named and name in RESULT_OBJECTS)
         if is_untrusted and name in QUOTATIONS:
-            found.unmarkable += bool(child)
+            collected.unmarkable += bool(child)
         else:
             members.append(_Node(child, value, name, place, in_result))
     return members
@@ -94,7 +94,7 @@ def _is_cited(value: dict[str, JsonValue]) -> bool:
     return isinstance(citations, dict) and citations.get("enabled") is True
 
 
-def _add(found: UntrustedTexts, node: _Node, fields: DialectFields) -> None:
+def _add(collected: UntrustedTexts, node: _Node, fields: DialectFields) -> None:
     """Sort a string in: a text to mark, one that cannot be marked, or nothing that a model reads as text."""
     at, text = node.at, node.value
     if at.source is not Source.UNTRUSTED or not isinstance(text, str) or not text.strip() or node.owner is None:
@@ -104,10 +104,10 @@ def _add(found: UntrustedTexts, node: _Node, fields: DialectFields) -> None:
     is_media_field = not at.client_named and at.name in fields.media
     content = embedded.data_url(text) or (embedded.base64_value(text) if is_media_field or node.in_result else None)
     if content is not None:
-        found.unmarkable += content.text is not None
+        collected.unmarkable += content.text is not None
     elif node.in_result:
-        found.values.append(Slot(node.owner, node.key, text))
+        collected.values.append(Slot(node.owner, node.key, text))
     elif not at.client_named and at.name in TEXT_FIELDS:
-        found.texts.append(Slot(node.owner, node.key, text))
+        collected.texts.append(Slot(node.owner, node.key, text))
     else:
-        found.unmarkable += not is_word(text) and not (is_media_field and " " not in text)
+        collected.unmarkable += not is_word(text) and not (is_media_field and " " not in text)

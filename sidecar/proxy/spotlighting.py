@@ -76,18 +76,18 @@ def mark_document(document: JsonValue, operation: str, dialect: str, setting: Un
     protocol = PROTOCOLS[dialect]
     if not isinstance(document, dict) or operation in protocol.independent:
         return Marks()
-    found = untrusted_texts.find(document, protocol.shape(operation), fields_of(dialect))
+    collected = untrusted_texts.find(document, protocol.shape(operation), fields_of(dialect))
     spotlight = Spotlight(_nonce(document), datamark=setting == "datamark")
-    texts = [(slot, spotlight.mark(slot.text)) for slot in found.texts]
-    texts += [(slot, spotlight.mark_value(slot.text)) for slot in found.values]
+    texts = [(slot, spotlight.mark(slot.text)) for slot in collected.texts]
+    texts += [(slot, spotlight.mark_value(slot.text)) for slot in collected.values]
     changed = [(slot, text) for slot, text in texts if text != slot.text]
     if not changed:
-        return Marks(0, found.unmarkable)
+        return Marks(0, collected.unmarkable)
     add = protocol.instructions.get(operation)
     if add is None or not add(document, spotlight.instruction):
-        return Marks(0, found.unmarkable + len(changed))
+        return Marks(0, collected.unmarkable + len(changed))
     _put(changed)
-    return Marks(len(changed), found.unmarkable)
+    return Marks(len(changed), collected.unmarkable)
 
 
 def _put(changed: list[tuple[Slot, str]]) -> None:
