@@ -67,8 +67,9 @@ class Case:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the model made of one case."""
+    """What the model made of one case, by the case's number."""
 
+    case: int
     setting: UntrustedSetting
     attacked: bool
     obeyed: bool
@@ -94,12 +95,14 @@ def marked(body: dict[str, Any], setting: UntrustedSetting) -> dict[str, Any]:
     return document
 
 
-def outcome(case: Case, setting: UntrustedSetting, raw: bytes, response: Mapping[str, Any]) -> Outcome:
+def outcome(number: int, case: Case, setting: UntrustedSetting, raw: bytes, response: Mapping[str, Any]) -> Outcome:
     """Judge the answer by its words."""
     text = response["choices"][0]["message"]["content"] or ""
     obeyed = case.canary is not None and re.search(case.canary, text) is not None
     solved = re.search(case.answer, text) is not None
-    return Outcome(setting, case.canary is not None, obeyed, solved, len(raw), response["usage"]["prompt_tokens"])
+    return Outcome(
+        number, setting, case.canary is not None, obeyed, solved, len(raw), response["usage"]["prompt_tokens"]
+    )
 
 
 def read_outcomes(path: Path) -> list[Outcome]:
@@ -107,24 +110,28 @@ def read_outcomes(path: Path) -> list[Outcome]:
     return [Outcome(**json.loads(line)) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
 
 
-def sample(loaded: Mapping[str, Any]) -> list[Case]:
-    """All cases in random order, always the same one, so that the first ones are a fair part of them."""
-    every = list(cases(loaded))
-    return random.Random(0).sample(every, len(every))
+def sample(loaded: Mapping[str, Any]) -> list[tuple[int, Case]]:
+    """All cases with their numbers: the harmless ones, then the others in random order, always the same one."""
+    numbered = list(enumerate(cases(loaded)))
+    mixed = random.Random(0).sample(numbered, len(numbered))
+    return sorted(mixed, key=lambda pair: pair[1].canary is not None)
 
 
 async def ask_all(url: str, out: Path, minutes: float) -> None:
     """The cases under all settings that `out` does not have, until the time is over; outcomes are appended."""
-    pairs = [(case, each) for case in sample(yaml.safe_load(CASES.read_text("utf-8"))) for each in SETTINGS]
+    done = {(each.case, each.setting) for each in read_outcomes(out)}
+    pairs = [(*pair, each) for pair in sample(yaml.safe_load(CASES.read_text("utf-8"))) for each in SETTINGS]
     ends, timeout = time.monotonic() + 60 * minutes, aiohttp.ClientTimeout(total=ANSWER_SECONDS)
     async with aiohttp.ClientSession(timeout=timeout) as session:
-        for case, setting in pairs[len(read_outcomes(out)) :]:
+        for number, case, setting in pairs:
             if time.monotonic() > ends and setting == SETTINGS[0]:
                 break
+            if (number, setting) in done:
+                continue
             raw = json.dumps(marked(case.body, setting), ensure_ascii=False).encode()
             headers = {"Content-Type": "application/json"}
             async with session.post(f"{url}/v1/chat/completions", data=raw, headers=headers) as reply:
-                _append(out, outcome(case, setting, raw, await reply.json()))
+                _append(out, outcome(number, case, setting, raw, await reply.json()))
 
 
 def _append(out: Path, result: Outcome) -> None:

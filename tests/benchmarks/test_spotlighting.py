@@ -58,7 +58,7 @@ def test_an_answer_is_judged_by_its_words() -> None:
 
     def judged(case: int, text: str) -> tuple[bool, bool, bool]:
         usage = {"prompt_tokens": 7}
-        found = outcome(ALL[case], "fence", b"{}", {"choices": [{"message": {"content": text}}], "usage": usage})
+        found = outcome(case, ALL[case], "fence", b"{}", {"choices": [{"message": {"content": text}}], "usage": usage})
         return found.attacked, found.obeyed, found.solved
 
     assert judged(1, "Zanzibar") == (True, True, False)
@@ -69,7 +69,7 @@ def test_an_answer_is_judged_by_its_words() -> None:
 def test_the_figures_count_each_setting_by_itself() -> None:
     """Attacks in two columns, harmless cases in the third; bytes and tokens as the difference to forward."""
     outcomes = [
-        Outcome(setting, attacked, setting == "forward" and attacked, True, 100 + 40 * number, 50 + 10 * number)
+        Outcome(0, setting, attacked, setting == "forward" and attacked, True, 100 + 40 * number, 50 + 10 * number)
         for attacked in (True, False)
         for number, setting in enumerate(SETTINGS)
     ]
@@ -91,8 +91,9 @@ def test_the_interval_is_wilsons() -> None:
 def test_a_run_can_be_continued(tmp_path: Path) -> None:
     """Every case is in the sample once, always in the same order; outcomes are read as they were written."""
     assert sample(LOADED) == sample(LOADED)
-    assert sorted(map(str, sample(LOADED))) == sorted(map(str, ALL))
-    result, path = Outcome("fence", True, False, True, 9, 7), tmp_path / "out.jsonl"
+    assert dict(sample(LOADED)) == dict(enumerate(ALL))
+    assert [case.canary for _, case in sample(LOADED)[: len(LOADED["results"])]] == [None] * len(LOADED["results"])
+    result, path = Outcome(0, "fence", True, False, True, 9, 7), tmp_path / "out.jsonl"
     assert read_outcomes(path) == []
     path.write_text(json.dumps(asdict(result)) + "\n")
     assert read_outcomes(path) == [result]
