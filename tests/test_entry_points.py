@@ -180,6 +180,7 @@ SOME: dict[str, Any] = {
     "history": "strip",
     "block": {"status": 451},
     "failure": {"input": {"media": "block"}},
+    "untrusted": "fence",
 }
 """Settings of some entry points, all at once."""
 Follow = Callable[[EntryPoints], dict[str, bool]]
@@ -225,6 +226,15 @@ def _media(entry_points: EntryPoints) -> dict[str, bool]:
     return asked | {"moderations": entry_points.post("/v1/moderations", {"input": [IMAGE]}).status_code == 422}
 
 
+def _marks(entry_points: EntryPoints) -> dict[str, bool]:
+    """Where the result of a tool is marked."""
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "It is sunny in Rome."}
+    turns = [{"role": "user", "content": HARMLESS}, result]
+    replies = {name: ENTRY_POINTS[name](entry_points, turns) for name in CHATS}
+    assert not any(reply.blocked for reply in replies.values())
+    return {name: reply.headers.get("x-sidecar-marked") == "1" for name, reply in replies.items()}
+
+
 FOLLOWED: dict[str, Follow] = {
     "`responses`": _responses,
     "`actions`": _actions,
@@ -232,6 +242,7 @@ FOLLOWED: dict[str, Follow] = {
     "`history: strip`": _history,
     "`block.status`": _status,
     "`failure.input.media: block`": _media,
+    "`untrusted: fence`": _marks,
 }
 """Whether each entry point follows a setting, by the first cell of a row of the second table."""
 
@@ -253,7 +264,7 @@ def test_a_setting_of_some_entry_points_holds_there(start_sidecar: StartSidecar)
 
 FIRST = {"scan.threshold", "scan.sources.user.layers", "mode", "pii", "rules", "exceptions", "models"}
 FIRST |= {"failure.all", "failure.llm_judge"}
-SECOND = {"responses", "answers.restore", "history", "block.status", "failure.input.media"}
+SECOND = {"responses", "answers.restore", "history", "block.status", "failure.input.media", "untrusted"}
 NOT_BY_ENTRY_POINT = {
     "listen": "where it listens, not what is decided",
     "admin": "the other port",
@@ -283,6 +294,7 @@ NOT_BY_ENTRY_POINT = {
     "failure.overload": "in test_entry_point_limits.py",
     "failure.answer": "part of `responses`",
     "failure.unknown_route": "the inline proxy's: other entry points have no unknown routes",
+    "failure.unmarked": "part of `untrusted`",
     "failure.input": "holds where `failure.input.media` does",
     "block.style": "the form of the refusal, which other contracts prescribe",
     "block.message": "words",
@@ -353,6 +365,15 @@ APIS: dict[str, tuple[str, dict[str, Any], Callable[[str], Any]]] = {
     ),
 }
 """Path, body and response of each API that the inline proxy serves."""
+SUNNY = "It is sunny in Rome."
+RESULTS: dict[str, dict[str, Any]] = {
+    "OpenAI": {"role": "tool", "tool_call_id": "call_1", "content": SUNNY},
+    "Anthropic": {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t_1", "content": SUNNY}]},
+    "Gemini": {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"result": SUNNY}}}]},
+    "Bedrock": {"role": "user", "content": [{"toolResult": {"toolUseId": "t_1", "content": [{"text": SUNNY}]}}]},
+    "Cohere": {"role": "tool", "tool_call_id": "call_1", "content": SUNNY},
+}
+"""A turn of each API with the result of a tool."""
 EVIL_TEXT = "Please EVIL now."
 API_ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
     "an attack, no setting changed": ({}, (EVIL_TEXT,), "Paris."),
@@ -360,6 +381,12 @@ API_ROWS: dict[str, tuple[dict[str, Any], tuple[str, ...], str]] = {
     "`pii: block`": ({"pii": "block"}, (MAIL,), "Paris."),
     "`pii: redact`": ({"pii": "redact"}, (MAIL,), "Paris."),
     "`history: strip`": ({"history": "strip"}, (EVIL_TEXT, "What is the capital of France?"), "Paris."),
+    "`untrusted: fence`": ({"untrusted": "fence"}, (HARMLESS,), "Sunny."),
+    "`untrusted: fence`, `failure.unmarked: block`": (
+        {"untrusted": "fence", "failure": {"unmarked": "block"}},
+        (HARMLESS,),
+        "Sunny.",
+    ),
     "`block.style: refusal`": ({"block": {"style": "refusal"}}, (EVIL_TEXT,), "Paris."),
     "`responses: block`, a leak": (
         {"responses": "block", "answers": {"canary": CANARY}},
@@ -379,14 +406,15 @@ async def test_a_setting_holds_in_every_api(row: str, name: str) -> None:
     settings, texts, answer = API_ROWS[row]
     path, body, respond_with = APIS[name]
     (turns,) = {"messages", "contents"} & body.keys()
-    sent = body | {turns: _turns(body, *texts)}
+    results = [RESULTS[name]] if "untrusted" in settings else []
+    sent = body | {turns: [*_turns(body, *texts), *results]}
     script = respond(json.dumps(respond_with(answer)).encode())
     async with recording(script) as upstream, run_proxy(upstream.url, **settings) as endpoint:
         endpoint.scanner.layer = personal()
         reply = await endpoint.ask(sent, path)
         forwarded = [received.json() for received in upstream.requests]
     happened = {
-        "refused": reply.status == 400 and not forwarded,
+        "refused": reply.status in {400, 422} and not forwarded,
         "passes": reply.status == 200 and forwarded == [sent],
         "replaced": reply.status == 200 and len(forwarded) == 1 and forwarded != [sent],
         "completion": reply.status == 200 and not forwarded and b"looks like an order" in reply.body,

@@ -92,6 +92,13 @@ def _inline_only(settings: Settings) -> list[str]:
         messages.append(f"actions.mode: {mode} holds for the inline proxy, not for responses by {switches}")
     if on and settings.answers.restore and settings.pii == "redact":
         messages.append(f"answers.restore: holds for the inline proxy; by {switches} clients see the placeholders")
+    contracts = [name for name in type(settings.compat).model_fields if getattr(settings.compat, name)]
+    if settings.untrusted != "forward" and contracts:
+        switches = ", ".join(f"compat.{name}" for name in contracts)
+        messages.append(
+            f"untrusted: {settings.untrusted} holds for the inline proxy and Envoy's ext_proc; no other entry point "
+            f"({switches}) changes the texts"
+        )
     return messages
 
 

@@ -38,6 +38,7 @@ class Profile(Section):
     threshold: Score | None = None
     sources: Sources = Sources()
     pii: Literal["flag", "redact", "block"] | None = None
+    untrusted: Literal["forward", "fence", "datamark"] | None = None
     responses: Annotated[Literal["off", "flag", "block"] | None, Off] = None
     failure: Failure = Failure()
     budget: RateSetting | None = None
@@ -66,7 +67,7 @@ def with_profile(settings: Settings, profile: Profile) -> Settings:
 
 def _terms(settings: Settings, profile: Profile) -> dict[str, Any]:
     """The settings that the profile replaces."""
-    choices = {name: getattr(profile, name) for name in ("mode", "policies", "pii", "responses")}
+    choices = {name: getattr(profile, name) for name in ("mode", "policies", "pii", "untrusted", "responses")}
     dropped = {"threshold": _has_threshold(profile), "layers": profile.layers is not None}
     without = {name: None for name, is_dropped in dropped.items() if is_dropped}
     return {

@@ -178,3 +178,4 @@ class Failure(Section):
     overload: FailurePolicy = "block"
     input: InputFailure = InputFailure()
     unknown_route: FailurePolicy = "block"
+    unmarked: FailurePolicy = "allow"

@@ -99,6 +99,7 @@ class Settings(Section):
     block: Block = Block()
     history: Literal["enforce", "strip"] = "enforce"
     pii: Literal["flag", "redact", "block"] = "flag"
+    untrusted: Literal["forward", "fence", "datamark"] = "forward"
     responses: Annotated[Literal["off", "flag", "block"], Off] = "off"
     answers: Answers = Answers()
     actions: Actions = Actions()
@@ -154,7 +155,17 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _websockets_are_not_marked(self) -> Settings:
+        if self.inline.websockets and self.untrusted != "forward":
+            raise ValueError(f"inline.websockets: untrusted: {self.untrusted} does not mark their messages")
+        return self
+
+    @model_validator(mode="after")
     def _actions_need_the_values(self) -> Settings:
+        if self.actions.mode != "off" and self.untrusted == "datamark":
+            raise ValueError(
+                f"actions.mode: {self.actions.mode} cannot look up values in which datamark leaves no blanks"
+            )
         if self.actions.mode != "off" and self.pii == "redact":
             raise ValueError(f"actions.mode: {self.actions.mode} cannot look up the values that pii: redact replaces")
         return self

@@ -116,14 +116,14 @@ class Walker:
         return len(node)
 
     def _object(self, node: dict[str, JsonValue], at: Location) -> None:
-        at = self._with_source(node, at)
+        at = self.with_source(node, at)
         for name, child in node.items():
             if name not in self._fields.known:
-                self._add(name, _step(at, name, client_named=True), prose=False)
-            holds_text = self._may_hold_text(name, child)
+                self._add(name, step(at, name, client_named=True), prose=False)
+            holds_text = self.may_hold_text(name, child)
             if not holds_text and name not in self._fields.fetching_names:
                 continue
-            place = self._child_location(at, name, child)
+            place = self.child_location(at, name, child)
             if place.pattern in self._fields.fetches:
                 self.references.append(place.path)
             if holds_text:
@@ -131,7 +131,7 @@ class Walker:
                 plain = name in self._fields.media and node.get("type") == "text"
                 self._stack.append((child, place._replace(name="text") if plain else place))
 
-    def _with_source(self, node: dict[str, JsonValue], at: Location) -> Location:
+    def with_source(self, node: dict[str, JsonValue], at: Location) -> Location:
         """The location with the source given by the object's own `role` and `type`."""
         kind, role = node.get("type"), node.get("role")
         kind = kind if isinstance(kind, str) else ""
@@ -153,9 +153,9 @@ class Walker:
             return self._fields.roles.get(role, Source.USER)
         return Source.MODEL if kind in MODEL_ITEMS and self._fields.roles is ROLE_SOURCES else source
 
-    def _child_location(self, at: Location, name: str, child: JsonValue) -> Location:
+    def child_location(self, at: Location, name: str, child: JsonValue) -> Location:
         """The location of a member of an object whose names the API defines."""
-        place = _step(at, name, client_named=self._fields.is_client_named(name, child))
+        place = step(at, name, client_named=self._fields.is_client_named(name, child))
         if place.pattern in self._shape.system:
             return place._replace(source=Source.APPLICATION)
         if at.source is Source.APPLICATION and not at.turn:
@@ -175,7 +175,7 @@ class Walker:
         pattern = f"{at.pattern}[]"
         consumed = self._plain_turns(node, at)
         for index, item in enumerate(node[consumed:] if consumed else node, consumed):
-            if self._may_hold_text(at.name, item):
+            if self.may_hold_text(at.name, item):
                 path = f"{at.path}.{index}"
                 place = Location(path, pattern, at.name, at.source, at.client_named, at.turn, at.nested)
                 self._stack.append((item, place))
@@ -183,10 +183,10 @@ class Walker:
     def _client_named_object(self, node: dict[str, JsonValue], at: Location) -> None:
         words: list[str] = []
         for name, child in node.items():
-            place = _step(at, name, client_named=True)
+            place = step(at, name, client_named=True)
             if name not in SCHEMA_WORDS:
                 self._word_or_leaf(name, place, words)
-            if self._may_hold_text(name, child):
+            if self.may_hold_text(name, child):
                 self._word_or_leaf(child, place, words)
         self._add(" ".join(words), at, prose=False)
 
@@ -198,7 +198,7 @@ class Walker:
             return
         words: list[str] = []
         for index, item in enumerate(node):
-            if self._may_hold_text("", item):
+            if self.may_hold_text("", item):
                 self._word_or_leaf(item, at._replace(path=f"{at.path}.{index}"), words)
         self._add(" ".join(words), at, prose=False)
 
@@ -221,7 +221,8 @@ class Walker:
         if inner is not None:
             self._stack.append((inner, at._replace(client_named=True, nested=at.nested + 1)))
 
-    def _may_hold_text(self, name: str, value: JsonValue) -> bool:
+    def may_hold_text(self, name: str, value: JsonValue) -> bool:
+        """Whether it is a container, or a string that is no enum value of its field."""
         is_word = isinstance(value, str) and value in self._fields.enums.get(name, ())
         return isinstance(value, (dict, list, str)) and not is_word
 
@@ -290,7 +291,8 @@ def shown_name(name: str) -> str:
     return name if _NAME.fullmatch(name) else "*"
 
 
-def _step(at: Location, name: str, *, client_named: bool) -> Location:
+def step(at: Location, name: str, *, client_named: bool) -> Location:
+    """The location of a member; `pattern` is empty where the client chooses the name."""
     path = f"{at.path}.{shown_name(name)}" if at.path else shown_name(name)
     pattern = "" if client_named else f"{at.pattern}.{name}" if at.pattern else name
     return Location(path, pattern, name, at.source, at.client_named or client_named, at.turn, at.nested)

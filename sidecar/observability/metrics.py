@@ -51,6 +51,9 @@ UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unsc
 ANSWERS = _counter("sidecar_answers_total", "Responses scanned, by outcome.", ("outcome",))
 ACTIONS = _counter("sidecar_actions_total", "Findings on actions in responses, by outcome.", ("outcome",))
 REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before forwarding.")
+MARKED = _counter(
+    "sidecar_untrusted_texts_total", "Third parties' texts in forwarded requests, by outcome.", ("outcome",)
+)
 LAYER_FAILURES = _counter("sidecar_layer_failures_total", "Layers that failed, by cause.", ("layer", "cause"))
 REFUSED = _counter("sidecar_refused_total", "Requests answered with an error, by status.", ("door", "status"))
 NO_ROOM = _counter("sidecar_no_room_total", "Bodies and connections rejected by the bounds.", ("what",))

@@ -63,7 +63,7 @@ class _Terms:
         policies = ", ".join(map(str, settings.policies)) or "shipped"
         yield self._term("policies", None, self._profile.policies, policies)
         yield from self._rules()
-        for name in ("pii", "responses"):
+        for name in ("pii", "untrusted", "responses"):
             yield self._term(name, None, getattr(self._profile, name), getattr(settings, name))
         yield from self._failures(settings.failure, self._profile.failure, "failure")
 

@@ -13,6 +13,7 @@ from sidecar.types import LayerName, Source
 _STRICTNESS = {
     "mode": ("monitor", "enforce"),
     "pii": ("flag", "redact", "block"),
+    "untrusted": ("forward", "fence", "datamark"),
     "responses": ("off", "flag", "block"),
 }
 """The values of settings, the loosest first."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.errors import RequestError
+from sidecar.protocols.instructions import add_to_system
 from sidecar.protocols.protocol import Json, Protocol, Refusal, RouteKind, StreamState, event, shape
 
 ROUTES = {
@@ -79,4 +80,5 @@ ANTHROPIC = Protocol(
     credential_header=lambda _prefix: "X-API-Key",
     keepalive=b'event: ping\ndata: {"type": "ping"}\n\n',
     error_event=b"event: error\n",
+    instructions=dict.fromkeys(("/messages", "/messages/count_tokens"), add_to_system),
 )

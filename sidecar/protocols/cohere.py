@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sidecar.errors import RequestError
+from sidecar.protocols.instructions import add_to_messages
 from sidecar.protocols.protocol import (
     END_OF_STREAM,
     Fields,
@@ -90,4 +91,5 @@ COHERE = Protocol(
     keepalive=b": keepalive\n\n",
     fields=FIELDS,
     independent=words("/v2/embed /v2/rerank"),
+    instructions={"/v2/chat": add_to_messages},
 )

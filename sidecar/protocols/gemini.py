@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from sidecar.errors import RequestError
+from sidecar.protocols.instructions import add_to_system_instruction
 from sidecar.protocols.protocol import (
     Fields,
     Json,
@@ -167,4 +168,5 @@ GEMINI = Protocol(
     streaming=words(_STREAM),
     model_in_path=re.compile(r"/(?:models|tunedModels)/([^/]+):[A-Za-z]+$"),
     independent=words(_EMBED),
+    instructions=dict.fromkeys(_each(_GENERATE, _STREAM), add_to_system_instruction),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from sidecar.errors import RequestError
+from sidecar.protocols.instructions import add_to_instructions, add_to_messages
 from sidecar.protocols.protocol import (
     END_OF_STREAM,
     Json,
@@ -197,4 +198,8 @@ OPENAI = Protocol(
     credential_header=_credential_header,
     keepalive=b": keepalive\n\n",  # parsers ignore a comment between two events (WHATWG HTML, 9.2.6)
     independent=frozenset({"/embeddings"}),
+    instructions={
+        "/chat/completions": add_to_messages,
+        **dict.fromkeys(("/responses", "/responses/compact", "/responses/input_tokens"), add_to_instructions),
+    },
 )

@@ -113,6 +113,8 @@ class StreamState:
 MakeRefusal = Callable[[str, str, str], Refusal]
 """From the text, the decision's number, and the model."""
 MakeEnding = Callable[[StreamState], list[bytes]]
+AddInstruction = Callable[[Json, str], bool]
+"""Adds a text to the application's instructions in a body; False if the body has no place for it."""
 
 
 def _no_headers(_error: RequestError) -> Mapping[str, str]:
@@ -156,6 +158,8 @@ class Protocol:
     """Finds the name of a stored prompt that stands in place of a model."""
     independent: frozenset[str] = NO_WORDS
     """Operations whose texts no model reads in sequence."""
+    instructions: Mapping[str, AddInstruction] = field(default_factory=dict)
+    """By operation: how an instruction is added to its body."""
     signed: bool = False
     """Whether clients sign the body, so that it must never be changed."""
 

@@ -16,12 +16,13 @@ from aiohttp import web
 from sidecar.extraction.routes import Route
 from sidecar.protocols import PROTOCOLS
 from sidecar.proxy.request_body import EMPTY, RequestBody
+from sidecar.proxy.spotlighting import NO_MARKS, Marks
 from sidecar.response_scan.placeholders import Placeholders
 from sidecar.scan.service import ScanContext, ScanOutcome
 from sidecar.server.body import RESERVATION
 from sidecar.server.caller import scan_context
 from sidecar.server.headers import OWN_PREFIX, upstream_headers
-from sidecar.server.responses import ENFORCE, REPLACED, STRIPPED, verdict_headers
+from sidecar.server.responses import ENFORCE, MARKED, REPLACED, STRIPPED, UNMARKED, verdict_headers
 from sidecar.types import Segment
 from sidecar.upstream import UpstreamRequest, UpstreamResponse
 
@@ -78,6 +79,7 @@ class Exchange:
     outcome: ScanOutcome = ALLOWED
     stripped_turns: int = 0
     placeholders: Placeholders | None = None
+    marks: Marks = NO_MARKS
     is_recorded: bool = False
     _context: ScanContext | None = None
     trusted_proxies: Sequence[IPv4Network | IPv6Network] = ()
@@ -125,6 +127,8 @@ class Exchange:
         headers = verdict_headers(self.id, outcome.action, outcome.verdict, outcome.unscanned)
         headers |= {STRIPPED: str(self.stripped_turns)} if self.stripped_turns else {}
         headers |= {ENFORCE: outcome.enforce} if outcome.enforce else {}
+        headers |= {MARKED: str(self.marks.marked)} if self.marks.marked else {}
+        headers |= {UNMARKED: str(self.marks.unmarked)} if self.marks.unmarked else {}
         return headers | {REPLACED: str(len(self.placeholders))} if self.placeholders else headers
 
     def release_document(self) -> None:

@@ -31,6 +31,7 @@ from sidecar.proxy.history import MAX_PASSES, strip_refused_turns
 from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
 from sidecar.proxy.request_body import EMPTY, RequestReader
+from sidecar.proxy.spotlighting import UntrustedSetting, mark_body, unmarked_texts
 from sidecar.proxy.websockets import WebSocketProxy
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
@@ -142,6 +143,8 @@ class Proxy:
         await self._scan(exchange, route)
         if exchange.outcome.blocked:
             return self._block_response(exchange)
+        if self._settings.untrusted != "forward" and not self._monitors(exchange):
+            await self._mark(exchange, route, self._settings.untrusted)
         send = self._sender(exchange)
         return self._allow_response(exchange) if send is None else await self._forward(exchange, route, send)
 
@@ -202,6 +205,18 @@ class Proxy:
             exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders
             REDACTED.inc(len(placeholders))
+
+    async def _mark(self, exchange: Exchange, route: Route, setting: UntrustedSetting) -> None:
+        """Mark the untrusted texts of the allowed request. Raises `BodyError` if one cannot be and must be."""
+        body, keeps = exchange.body, self._settings.actions.mode != "off"
+        if isinstance(body.content, bytes) and body.document is not None and not exchange.is_signed:
+            marked = await run_off_loop(body.content, mark_body, body.content, body.document, route, setting, keeps)
+            content, exchange.marks = marked
+            exchange.body = replace(body, content=content, decoded=body.decoded or content is not body.content)
+        else:
+            exchange.marks = unmarked_texts(body.texts.segments)
+        if exchange.marks.unmarked and self._settings.failure.unmarked == "block":
+            raise BodyError("unmarked", "A third party's text cannot be marked here (failure.unmarked).", status=422)
 
     async def _scan(self, exchange: Exchange, route: Route) -> None:
         """Scan the texts and decide. Raises `RequestError` if they could not be scanned and the policy blocks that."""

@@ -28,6 +28,8 @@ UNSCANNED = "x-sidecar-unscanned"
 ENFORCE = "x-sidecar-enforce"
 STRIPPED = "x-sidecar-stripped"
 REPLACED = "x-sidecar-redacted"
+MARKED = "x-sidecar-marked"
+UNMARKED = "x-sidecar-unmarked"
 # Clients retry errors that they consider transient; a block is permanent.
 NO_RETRY = {"x-should-retry": "false"}
 TOO_SUSPICIOUS = (

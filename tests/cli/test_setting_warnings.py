@@ -30,6 +30,7 @@ from sidecar.policy import shipped_folder
             {"pii": "redact", "answers": {"restore": True}, "compat": {"agentgateway": True, "lakera": True}},
             "by compat.agentgateway, compat.lakera clients see",
         ),
+        ({"untrusted": "fence", "compat": {"litellm": True}}, "no other entry point (compat.litellm) changes"),
         ({"layers": {"rules": {"enabled": False}, "semantic": {"enabled": False}}}, "nothing can be scanned"),
     ],
 )

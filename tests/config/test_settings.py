@@ -105,6 +105,20 @@ def test_actions_need_the_values_that_pii_redact_replaces(mode: str) -> None:
     assert config.load(None, {"SIDECAR__PII": "block", "SIDECAR__ACTIONS__MODE": mode}).actions.mode == mode
 
 
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"SIDECAR__UNTRUSTED": "datamark", "SIDECAR__ACTIONS__MODE": "flag"}, "leaves no blanks"),
+        ({"SIDECAR__UNTRUSTED": "fence", "SIDECAR__INLINE__WEBSOCKETS": "true"}, "does not mark their messages"),
+    ],
+)
+def test_marks_exclude_what_they_would_hinder_or_miss(values: dict[str, str], message: str) -> None:
+    """Actions look up values with blanks; messages of websockets are not marked. Fences and actions go together."""
+    with pytest.raises(ConfigError, match=message):
+        config.load(None, values)
+    assert config.load(None, {"SIDECAR__UNTRUSTED": "fence", "SIDECAR__ACTIONS__MODE": "flag"}).untrusted == "fence"
+
+
 def test_classes_of_actions_are_those_that_a_class_decides_about() -> None:
     """What reads is judged by its URL alone, whatever the classes are."""
     with pytest.raises(ConfigError, match=r"actions\.classes"):

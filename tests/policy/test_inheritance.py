@@ -19,6 +19,7 @@ SETTINGS = Settings.model_validate(
                 "threshold": 0.4,
                 "sources": {"model": {"threshold": 0.7}},
                 "pii": "block",
+                "untrusted": "fence",
                 "rules": {"INJ-2": {"status": "off"}},
                 "failure": {"input": {"media": "block"}},
                 "budget": "6000/minute",
@@ -51,7 +52,7 @@ def test_a_profile_stands_before_the_settings_for_all() -> None:
     assert found["threshold, application"] == ("0.4", origin)
     assert found["threshold, model"] == ("0.7", origin)
     assert "threshold, model m" not in found
-    assert found["pii"] == ("block", origin)
+    assert (found["pii"], found["untrusted"]) == (("block", origin), ("fence", origin))
     assert found["failure.input.media"] == ("block", origin)
     assert found["failure.all"] == ("block", GENERAL)
     assert found["budget of the profile"] == ("6000/minute", origin)

@@ -13,6 +13,8 @@ from sidecar.policy.reductions import reductions
 GENERAL: dict[str, Any] = {
     "pii": "block",
     "responses": "flag",
+    "untrusted": "fence",
+    "failure": {"unmarked": "block"},
     "models": {"m": {"threshold": 0.3}},
     "rules": {"INJ-2": {"status": "hint"}},
 }
@@ -29,6 +31,8 @@ def found(**profile: object) -> list[str]:
         ({"mode": "monitor"}, "mode monitor instead of enforce"),
         ({"pii": "redact"}, "pii redact instead of block"),
         ({"responses": "off"}, "responses off instead of flag"),
+        ({"untrusted": "forward"}, "untrusted forward instead of fence"),
+        ({"failure": {"unmarked": "allow"}}, "failure.unmarked: allow"),
         ({"sources": {"user": {"threshold": 0.7}}}, "threshold 0.7 instead of 0.6 for the source user"),
         ({"layers": ["rules"]}, "without the layer semantic"),
         ({"sources": {"user": {"layers": ["rules"]}}}, "without the layer semantic for the source user"),
@@ -59,6 +63,7 @@ def test_a_threshold_below_that_of_a_source_and_above_that_of_a_model_is_listed_
         {"policies": ["shipped", "/srv/own"]},
         {"rules": {"INJ-2": {"status": "block"}}},
         {"failure": {"llm_judge": "block"}},
+        {"untrusted": "datamark"},
     ],
     ids=str,
 )

@@ -3,7 +3,8 @@
 From the documentation of Envoy 1.40 (`extensions/filters/http/ext_authz/v3`). Envoy sends the request itself: method,
 path behind `path_prefix`, the configured headers, and the body (`with_request_body`). 200 allows it, any other response
 goes to the client. Routes, roles, keys and the failure policy are therefore those of the inline proxy. A check cannot
-change the request or see the response: `pii: redact` blocks here, `history: strip` and `responses` are off.
+change the request or see the response: `pii: redact` blocks here, `history: strip`, `untrusted` and
+`responses` are off.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def envoy_settings(settings: Settings) -> Settings:
     unsupported = {
         "history": "enforce",
         "pii": "block" if settings.pii == "redact" else settings.pii,
+        "untrusted": "forward",
         "responses": "off",
         "block": settings.block.model_copy(update={"style": "error"}),
     }

@@ -42,6 +42,7 @@ async def test_unknown_routes_are_refused(tmp_path: Path, path: str) -> None:
 
 def test_personal_data_that_would_be_replaced_is_blocked() -> None:
     """A check cannot change the request, so `pii: redact` blocks."""
-    settings = envoy_settings(Settings(pii="redact", history="strip", responses="block"))
+    settings = envoy_settings(Settings(pii="redact", history="strip", untrusted="fence", responses="block"))
     assert (settings.pii, settings.history, settings.responses) == ("block", "enforce", "off")
+    assert settings.untrusted == "forward"
     assert envoy_settings(Settings(pii="flag")).pii == "flag"
