@@ -101,9 +101,10 @@ def bounds(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]
     clauses: list[ColumnElement[bool]] = []
     if criteria.key_id is not None:
         clauses.append(columns.key_id == criteria.key_id)
-    # Flagged rows have an index in the order of time: this expression keeps the index of keys unused for teams.
-    key = func.coalesce(columns.key_id, "") if is_flagged(criteria) else columns.key_id
-    clauses += of_teams(key, criteria.teams)
+    if criteria.teams is not None:
+        # Flagged rows have an index in the order of time: this expression keeps the index of keys unused for teams.
+        key = func.coalesce(columns.key_id, "") if is_flagged(criteria) else columns.key_id
+        clauses += of_teams(key, criteria.teams)
     if criteria.since is not None:
         clauses.append(columns.at >= criteria.since)
     if criteria.until is not None:
