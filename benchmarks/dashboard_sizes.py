@@ -46,15 +46,8 @@ TEAM_PAGES = (
     *("/?range=hour", "/?range=day", "/?range=month", "/?since=2026-01-01T00:00", "/?range=month&key=key0"),
     *("/trends?range=day", "/trends?range=month", "/trends?range=month&key=key0", "/decisions", "/decisions?range=day"),
     *("/decisions?action=block", "/decisions?label=jailbreak&kind=scan", "/decisions?sort=risk_score"),
-    *(
-        "/decisions?q=nothing",
-        "/decisions?key=key0",
-        "/policies?sort=hits",
-        "/policies/INJ-1",
-        "/exceptions",
-        "/shadow",
-    ),
-    "/keys",
+    *("/decisions?q=nothing", "/decisions?key=key0", "/decisions?team=quiet", "/decisions?team=quiet&model=none"),
+    *("/policies?sort=hits", "/policies/INJ-1", "/exceptions", "/shadow", "/keys"),
 )
 KEYS, TEAM_KEYS = 500, 50
 QUIET = range(110, 150, 10)
