@@ -1,9 +1,10 @@
 """Pages of the dashboard over a million decisions, against the same pages over a thousand: the ratio of their times.
 
 Two dashboards on two databases with generated rows of 30 days, 500 keys and 200 models run in one process; every page
-is opened on both in turn, so that a busy machine slows both down. One key has every tenth decision.
+is opened on both in turn, so that a busy machine slows both down. One key has every tenth decision. The last pages are
+those of a user who is limited to two teams: one has 50 keys and 19 % of the decisions, the other one has none.
 
-    python -m benchmarks.dashboard_sizes [--database sqlite|postgresql] [--rows 1000000] [--rounds 7]
+    python -m benchmarks.dashboard_sizes [--database sqlite|postgresql] [--rows 1000000] [--rounds 7] [--pages team]
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,9 +25,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 import dashboard
 import servers
-from dashboard import Visitor
+from dashboard import DashboardSite, Visitor
 
-from sidecar.storage import Store
+from sidecar.storage import Role, Store
 from sidecar.storage.rollups import DAILY, DAY
 
 FEW = 1_000
@@ -41,6 +42,16 @@ PAGES = (
     *("/decisions?q=INJ-100", "/decisions?q=nothing", "/decisions?rule=INJ-100", "/decisions?model=none"),
     *("/decisions?key=key0", "/policies?sort=hits", "/policies/INJ-1", "/mcp", "/exceptions", "/shadow", "/keys"),
 )
+TEAM_PAGES = (
+    *("/?range=hour", "/?range=day", "/?range=month", "/?since=2026-01-01T00:00", "/?range=month&key=key0"),
+    *("/trends?range=day", "/trends?range=month", "/trends?range=month&key=key0", "/decisions", "/decisions?range=day"),
+    *("/decisions?action=block", "/decisions?label=jailbreak&kind=scan", "/decisions?sort=risk_score"),
+    *("/decisions?q=nothing", "/decisions?key=key0", "/decisions?team=quiet", "/decisions?team=quiet&model=none"),
+    *("/policies?sort=hits", "/policies/INJ-1", "/exceptions", "/shadow", "/keys"),
+)
+KEYS, TEAM_KEYS = 500, 50
+QUIET = range(110, 150, 10)
+"""Keys without decisions: every tenth decision has the first key."""
 COLUMNS = (
     "id, at, door, route, action, recommended, status, risk_score, layer_used, threats, latency_ms, key_id, model, "
     "length, segments, digest, revision, findings, layers"
@@ -143,37 +154,56 @@ async def seconds(visitor: Visitor, page: str) -> float:
     return time.perf_counter() - begun
 
 
-async def run(database: str, many: int, rounds: int) -> bool:
-    """Print a line for each page; whether all ratios are small."""
+async def run(database: str, many: int, rounds: int, words: str) -> bool:
+    """Print a line for each page whose line holds `words`; whether all ratios are small."""
     with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
         server = stack.enter_context(servers.postgresql()) if database == "postgresql" else None
         folders = [Path(tempfile.mkdtemp(dir=home)) for _ in range(2)]
         stores = [await filled(server, folder, count) for folder, count in zip(folders, (FEW, many), strict=True)]
         small, large = (dashboard.open_site(dashboard.settings(f), s) for f, s in zip(folders, stores, strict=True))
         async with small as one, large as other:
-            ratios = [await compare(one.ada, other.ada, page, rounds) for page in PAGES]
+            ratios = [ratio async for ratio in compared(one, other, rounds, words)]
         for store in stores:
             await store.close()
     return max(ratios) <= LONGEST_RATIO
+
+
+async def compared(few: DashboardSite, many: DashboardSite, rounds: int, words: str) -> AsyncIterator[float]:
+    """The ratios of the pages, first those of an admin, then those of a user who is limited to a team."""
+    limited = [await site.member("lim", Role.OPERATOR, "team0", "quiet") for site in (few, many)]
+    for who, visitors, pages in (("", (few.ada, many.ada), PAGES), ("team ", limited, TEAM_PAGES)):
+        for page in pages:
+            if words in who + page:
+                yield await compare(*visitors, page, rounds, who)
 
 
 async def filled(server: servers.PostgreSql | None, folder: Path, count: int) -> Store:
     """A store with that many decisions: in the folder, or on the server."""
     if server is None:
         store = await Store.open(f"sqlite:///{folder}/sidecar.db")
+        await add_keys(store)
         await asyncio.to_thread(fill_sqlite, folder / "sidecar.db", count)
         return store
     url = server.new_database()
     store = await Store.open(url)
+    await add_keys(store)
     await asyncio.to_thread(fill_postgresql, server, url.rpartition("/")[2], count)
     return store
 
 
-async def compare(few: Visitor, many: Visitor, page: str, rounds: int) -> float:
+async def add_keys(store: Store) -> None:
+    """The keys of the decisions, in teams."""
+    for number in range(KEYS):
+        team = "quiet" if number in QUIET else f"team{number // TEAM_KEYS}"
+        key = dashboard.api_key(f"key{number}", f"service {number}", team)
+        await store.keys.add(key, number.to_bytes(32))
+
+
+async def compare(few: Visitor, many: Visitor, page: str, rounds: int, who: str = "") -> float:
     """The ratio of the medians."""
     pairs = [(await seconds(few, page), await seconds(many, page)) for _ in range(rounds)]
     first, second = (statistics.median(column) for column in zip(*pairs, strict=True))
-    print(f"{page:42} {first * 1000:8.0f} ms {second * 1000:8.0f} ms {second / first:6.1f}", flush=True)
+    print(f"{who + page:42} {first * 1000:8.0f} ms {second * 1000:8.0f} ms {second / first:6.1f}", flush=True)
     return second / first
 
 
@@ -183,8 +213,9 @@ def main() -> int:
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--pages", default="", help="only the lines that hold these words")
     chosen = parser.parse_args()
-    return 0 if asyncio.run(run(chosen.database, chosen.rows, chosen.rounds)) else 1
+    return 0 if asyncio.run(run(chosen.database, chosen.rows, chosen.rounds, chosen.pages)) else 1
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,8 @@ class Dependencies:
     status: Callable[[], ServiceStatus]
     reference: Callable[[], str] = str
     """The description of the APIs as HTML."""
+    profiles: Callable[[], Mapping[str, Engine]] = dict
+    """The engines of the profiles in force."""
 
 
 class Dashboard:
@@ -73,7 +75,7 @@ class Dashboard:
             *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
             *SavedViews().routes(),
             *Decisions(dependencies.policy).routes(),
-            *Playground(dependencies.engine, dependencies.policy, dependencies.status).routes(),
+            *Playground(dependencies.engine, dependencies.policy, dependencies.status, dependencies.profiles).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),
             *Reference(dependencies.reference).routes(),
             *Exceptions(dependencies.exceptions, dependencies.policy, dependencies.status).routes(),

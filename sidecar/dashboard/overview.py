@@ -6,6 +6,7 @@ Every number is a link to its rows: the decisions of the same time and key.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -39,7 +40,8 @@ class Overview:
         keys, chosen = await visit.keys(), read_choice(form)
         criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await figures.over_time(period.since, period.until, period.step.total_seconds(), criteria)
-        labels = await figures.by_label(criteria)
+        newest = await figures.newest(criteria)
+        labels = await figures.by_label(newest)
         service = self._status()
         answer = visit.page(
             "overview.html",
@@ -55,12 +57,13 @@ class Overview:
             others=await figures.other_requests(criteria),
             chart=over_time(buckets, period.step),
             labels=sorted(labels.items(), key=lambda item: -item[1]),
-            layers=await figures.by("layer_used", criteria),
-            models=(await figures.by("model", criteria))[:MOST_ROWS],
+            newest=replace(period, since=newest.since or period.since, name=""),
+            layers=await figures.by("layer_used", newest),
+            models=(await figures.by("model", newest))[:MOST_ROWS],
             by_key=_named(await figures.by("key_id", criteria), {key.id: key.name for key in keys}),
-            rules=(await figures.by_rule(criteria))[:MOST_ROWS],
+            rules=(await figures.by_rule(newest))[:MOST_ROWS],
             titles={rule.id: rule.title for rule in self._policy().rules},
-            latency=await figures.latency(criteria),
+            latency=await figures.latency(newest),
             share=share,
         )
         return refreshed(answer, form)

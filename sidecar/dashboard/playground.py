@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from aiohttp import web
 
+from sidecar.config import Settings
 from sidecar.dashboard import playground_inputs as inputs
 from sidecar.dashboard.forms import Form
 from sidecar.dashboard.guard import Route, Visit
@@ -59,9 +60,14 @@ class Playground:
     """The page to try texts on."""
 
     def __init__(
-        self, engine: Callable[[], Engine], policy: Callable[[], Policy], status: Callable[[], ServiceStatus]
+        self,
+        engine: Callable[[], Engine],
+        policy: Callable[[], Policy],
+        status: Callable[[], ServiceStatus],
+        profiles: Callable[[], Mapping[str, Engine]],
     ) -> None:
-        self._engine, self._policy, self._status = engine, policy, status
+        """`profiles`: their engines by name."""
+        self._engine, self._policy, self._status, self._profiles = engine, policy, status, profiles
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -86,9 +92,10 @@ class Playground:
         try:
             kind = Form(kind=entered.kind).choice("kind", KINDS) or "prompt"
             first, second = await read_sides(visit.form, visit.key)
-            requests, body = await self._requests(kind, entered)
+            requests, body = await self._requests(kind, entered, first)
             rows = [(text, await self._scan(request, first)) for text, request in requests]
-            second_verdicts = [await self._scan(request, second) for _, request in requests] if second else []
+            second_requests = (await self._requests(kind, entered, second))[0] if second else []
+            second_verdicts = [await self._scan(request, second) for _, request in second_requests] if second else []
             results = None if kind == "batch" else await _results(requests[0][1], rows[0][1], entered, body)
         except RequestError as error:
             return await self._page(visit, entered, error=error)
@@ -96,20 +103,26 @@ class Playground:
         listed = rows if kind == "batch" and not second else ()
         return await self._page(visit, entered, (first, second), results=results, rows=listed, compared=compared)
 
-    async def _requests(self, kind: str, entered: Entered) -> tuple[list[tuple[str, ScanRequest]], dict[str, Any]]:
-        """The requests to scan, each with its text; and the body of a conversation. Raises `RequestError`."""
+    async def _requests(
+        self, kind: str, entered: Entered, side: Side
+    ) -> tuple[list[tuple[str, ScanRequest]], dict[str, Any]]:
+        """The requests to scan on a side, each with its text; and the body of a conversation. Raises `RequestError`."""
         if kind == "batch":
             return [(text, inputs.prompt_request(text, entered.system)) for text in inputs.batch(entered.prompt)], {}
         if kind == "prompt":
             return [(entered.prompt, inputs.prompt_request(entered.prompt, entered.system))], {}
         body = await asyncio.to_thread(inputs.conversation, entered.prompt)
-        request = await asyncio.to_thread(inputs.chat_request, self._status().settings, body, entered.system)
+        request = await asyncio.to_thread(inputs.chat_request, self._settings(side), body, entered.system)
         return [(entered.prompt, request)], body
 
     async def _scan(self, request: ScanRequest, side: Side) -> Verdict:
         """The verdict of one side, without a record."""
-        service = ScanService(side.engine(self._engine()), self._status().settings)
+        service = ScanService(side.engine(self._engine(), self._profiles()), self._settings(side))
         return await service.scan(request, ScanContext("", "playground", "", side.caller))
+
+    def _settings(self, side: Side) -> Settings:
+        """The settings in force, with the terms of the profile of a side."""
+        return self._status().settings.of_profile(side.profile)
 
     async def _page(
         self,
@@ -122,8 +135,7 @@ class Playground:
         compared: Sequence[Pair] = (),
         error: RequestError | None = None,
     ) -> web.Response:
-        settings, key = self._status().settings, sides[0].key
-        threshold = settings.scan.threshold
+        settings, key = self._settings(sides[0]), sides[0].key
         return visit.page(
             "playground.html",
             error.status if error else 200,
@@ -139,7 +151,7 @@ class Playground:
             rules={rule.id: rule for rule in self._policy().rules},
             sides=sides,
             policies=POLICIES if self._engine().shadow else None,
-            thresholds=[side.blocks_from(threshold) for side in sides if side],
+            thresholds=[side.blocks_from(self._settings(side).scan.threshold) for side in sides if side],
             compared=compared,
             rules_of=rules_of,
             curl=self._curl(entered) if results or rows or compared else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -28,6 +28,11 @@ class Side:
     policies: str = ""
 
     @property
+    def profile(self) -> str | None:
+        """The profile of the key; none with the second policy set, which belongs to the settings for all."""
+        return self.key.profile if self.key and not self.policies else None
+
+    @property
     def caller(self) -> ApiKey | None:
         """The key to scan as: one without an id, name and exceptions where only the threshold differs."""
         if self.threshold is None:
@@ -39,8 +44,12 @@ class Side:
         caller = self.caller
         return default if caller is None or caller.threshold is None else caller.threshold
 
-    def engine(self, engine: Engine) -> Engine:
-        """The engine to scan with, given the one in force. Raises `RequestError`."""
+    def engine(self, engine: Engine, of_profiles: Mapping[str, Engine]) -> Engine:
+        """The engine to scan with, given the one in force and those of profiles. Raises `RequestError`."""
+        if self.profile is not None:
+            if self.profile not in of_profiles:
+                raise refused(400, "The profile of this key is not configured; its requests are refused.", param="key")
+            return of_profiles[self.profile]
         if self.policies and engine.shadow is None:
             raise refused(400, "There is no second policy set (shadow.policies).", param=f"{PREFIX}policies")
         return engine.shadow or engine if self.policies else engine

@@ -52,7 +52,7 @@ class Policies:
         form, policy = visit.query, self._policy()
         sort = form.choice("sort", SORTS) or "family"
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
-        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
+        groups = await _hits(visit)
         hits = {name: group.scans for name, group in groups.items()}
         marks = await visit.store.exceptions.by_rule(visit.teams)
         marked = {rule: marks_of_rule.exceptions for rule, marks_of_rule in marks.items()}
@@ -87,7 +87,7 @@ class Policies:
             raise refused(404, "There is no such rule in the policy that runs.")
         kind = kind_of(rule)
         seeks = (rule.question,) if kind == "question" else getattr(rule, kind)
-        groups = {group.name: group for group in await visit.store.analytics.by_rule(visit.within(SCANS))}
+        groups = await _hits(visit)
         return visit.page(
             "rule.html",
             rule=rule,
@@ -101,6 +101,12 @@ class Policies:
             names={key.id: key.name for key in await visit.keys()},
             share=share if visit.selected_teams is None else None,  # their hits are of the newest decisions only
         )
+
+
+async def _hits(visit: Visit) -> dict[str | None, Group]:
+    """The scans that each rule matched; of a user who is limited to teams, of the newest scans alone."""
+    figures = visit.store.analytics
+    return {group.name: group for group in await figures.by_rule(await figures.newest(visit.within(SCANS)))}
 
 
 def _matching(rules: Sequence[Rule], form: Form) -> list[Rule]:

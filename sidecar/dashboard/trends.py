@@ -47,8 +47,9 @@ class TrendsPage:
         steps = Steps(period.since, period.until, int(period.step.total_seconds()))
         criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await store.analytics.over_time(period.since, period.until, steps.seconds, criteria)
-        labels = await store.trends.labels(steps, criteria)
-        latency = await store.trends.latency(steps, criteria)
+        newest = await store.analytics.newest(criteria, TREND_ROWS)
+        labels = await store.trends.labels(steps, newest)
+        latency = await store.trends.latency(steps, newest)
         scans = sum(bucket.scans for bucket in buckets)
         answer = visit.page(
             "trends.html",
@@ -66,7 +67,7 @@ class TrendsPage:
             label_charts={label: _columns(steps, counts, period) for label, counts in labels.items()},
             latency=latency,
             latency_chart=lines(steps.starts, _curves(latency), period.step),
-            costs=_layers(await store.trends.costs(steps, criteria), steps, period),
+            costs=_layers(await store.trends.costs(steps, newest), steps, period),
             costs_since=await store.trends.costs_since(steps, criteria),
             rows=None if await store.trends.is_complete(steps, criteria, scans) else TREND_ROWS,
             share=share,

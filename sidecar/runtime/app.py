@@ -212,6 +212,7 @@ class Sidecar:
             exceptions,
             self._service_status,
             lambda: openapi.page(switched_on(self.settings) | {openapi.ADMIN}),
+            lambda: {name: scanner.engine for name, scanner in self._current.scanners.items()},
         )
         dashboard = Dashboard(dependencies)
         admin = self.settings.admin

@@ -14,13 +14,12 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import Any, Literal
 
-from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, extract, func, select
+from sqlalchemy import BigInteger, ColumnElement, Select, Text, case, cast, extract, func, select
 
 from sidecar.storage.database import Database
-from sidecar.storage.decision_filter import Filter, conditions
+from sidecar.storage.decision_filter import Filter, conditions, names_of
 from sidecar.storage.rollups import HOUR, Dimension, Hours, Names, RollUps
 from sidecar.storage.schema import decisions as table
-from sidecar.storage.teams import ids_of
 from sidecar.types import Label
 
 Grouping = Literal["model", "key_id", "layer_used", "door", "action", "route", "failure"]
@@ -83,7 +82,7 @@ class Analytics:
     async def other_requests(self, criteria: Filter = SCANS) -> int:
         """How many requests of the same time and key were no scans."""
         if hours := await self.hours(criteria):
-            return (await self._rollups.sums("other", hours, _keys(criteria)))[0]
+            return (await self._rollups.sums("other", hours, names_of(criteria)))[0]
         (row,) = await self._rows(filtered(select(func.count()), replace(criteria, kind="other")))
         return int(row[0])
 
@@ -107,7 +106,7 @@ class Analytics:
     async def _over_time(self, window: Filter, first: int, seconds: int) -> list[tuple[int, int, int]]:
         """Index of the bucket, decisions and blocked; a bucket may come several times."""
         if seconds % HOUR == 0 and (hours := await self.hours(window)):
-            by_hour = await self._rollups.by_hour(*_of_key(window, hours))
+            by_hour = await self._rollups.by_hour(*_of_key(window, hours), seconds // HOUR)
             return [((hour * HOUR - first) // seconds, scans, blocked) for hour, scans, blocked in by_hour]
         number = self.step(first, seconds).label("n")
         rows = await self._rows(filtered(select(number, func.count(), _BLOCKED), window).group_by("n"))
@@ -115,8 +114,8 @@ class Analytics:
 
     async def by(self, column: Grouping, criteria: Filter = SCANS) -> list[Group]:
         """The most frequent values of a column, at most `MAX_GROUPS`."""
-        if column in _DIMENSIONS and (hours := await self.hours(criteria, keys=False)):
-            groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS)
+        if column in _DIMENSIONS and (hours := await self.hours(criteria, keys=column == "key_id")):
+            groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS, names_of(criteria))
             return [Group(value or None, scans, blocked) for value, scans, blocked in groups]
         name = table.c[column]
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
@@ -157,14 +156,25 @@ class Analytics:
         if hours := await self.hours(criteria, keys=False):
             return [Group(*values) for values in await self._rollups.by_name("rule", hours)]
         decisions = filtered(select(table.c.findings, table.c.action), criteria)
-        newest = decisions.order_by(table.c.at.desc()).limit(RULE_ROWS)
+        newest = decisions.order_by(table.c.at.desc()).limit(RULE_ROWS).subquery()
         matches: Counter[str] = Counter()
         blocked: Counter[str] = Counter()
-        for findings, action in await self._rows(newest):
+        for findings, action in await self._rows(select(newest).where(cast(newest.c.findings, Text) != "[]")):
             rules = {str(finding.get("rule")) for finding in findings}
             matches.update(rules)
             blocked.update(rules if action == "block" else ())
         return [Group(rule, number, blocked[rule]) for rule, number in matches.most_common()]
+
+    async def newest(self, criteria: Filter = SCANS, scans: int = RULE_ROWS) -> Filter:
+        """The filter, narrowed to the newest scans if they are of a key or of teams: at least so many, in whole hours.
+
+        Of them those figures are read from the rows that the totals do not hold by key.
+        """
+        names, hours = names_of(criteria), await self.hours(criteria)
+        if names is None or hours is None:
+            return criteria
+        first = await self._rollups.newest("key", hours, names, scans)
+        return criteria if first is None else replace(criteria, since=datetime.fromtimestamp(first * HOUR, UTC))
 
     async def hours(self, criteria: Filter, *, keys: bool = True) -> Hours | None:
         """The hours of a filter if the totals can answer it: of whole hours, of all keys or, if `keys`, of some."""
@@ -193,13 +203,8 @@ class Analytics:
 
 def _of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, Names]:
     """Where the totals of a key or of teams are, or of all."""
-    names = _keys(criteria)
+    names = names_of(criteria)
     return ("all", hours, "") if names is None else ("key", hours, names)
-
-
-def _keys(criteria: Filter) -> Names | None:
-    """The key of a filter, or a query of those of its teams; None: any."""
-    return criteria.key_id if criteria.teams is None else ids_of(criteria.teams, criteria.key_id)
 
 
 def _rank(quantile: float, total: int) -> int:

@@ -11,9 +11,9 @@ from sqlalchemy import Column, ColumnElement, TableValuedAlias, Text, and_, exis
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from sidecar.storage.rollups import NO_SCANS, UNKNOWN_ROUTE
+from sidecar.storage.rollups import NO_SCANS, UNKNOWN_ROUTE, Names
 from sidecar.storage.schema import decisions as table
-from sidecar.storage.teams import of_teams
+from sidecar.storage.teams import ids_of, of_teams
 
 if TYPE_CHECKING:
     from sidecar.storage.decisions import DecisionRow
@@ -89,12 +89,22 @@ def is_flagged(criteria: Filter) -> bool:
     return is_refused or criteria.label is not None or criteria.outcome is not None
 
 
+def names_of(criteria: Filter) -> Names | None:
+    """The key of a filter in the totals, or a query of those of its teams; None: any."""
+    if criteria.teams is None or criteria.key_id is None:
+        return criteria.key_id if criteria.teams is None else ids_of(criteria.teams)
+    return ids_of(criteria.teams, criteria.key_id).scalar_subquery()
+
+
 def bounds(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[bool]]:
     """The conditions on time, key and page, which the indexes answer."""
     clauses: list[ColumnElement[bool]] = []
     if criteria.key_id is not None:
         clauses.append(columns.key_id == criteria.key_id)
-    clauses += of_teams(columns.key_id, criteria.teams) if criteria.teams is not None else []
+    if criteria.teams is not None:
+        # Flagged rows have an index in the order of time: this expression keeps the index of keys unused for teams.
+        key = func.coalesce(columns.key_id, "") if is_flagged(criteria) else columns.key_id
+        clauses += of_teams(key, criteria.teams)
     if criteria.since is not None:
         clauses.append(columns.at >= criteria.since)
     if criteria.until is not None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from sqlalchemy import RowMapping, delete, func, select, text
+from sqlalchemy import ColumnElement, RowMapping, delete, func, select, text
 
 from sidecar.errors import StoreConflict
 from sidecar.storage.checkpoints import Checkpoints
 from sidecar.storage.database import Database
-from sidecar.storage.decision_filter import Filter, bounds, columns_of, conditions, is_flagged, is_indexed
-from sidecar.storage.rollups import COUNTED, RollUps
+from sidecar.storage.decision_filter import Filter, bounds, columns_of, conditions, is_flagged, is_indexed, names_of
+from sidecar.storage.rollups import COUNTED, HOUR, Hours, RollUps
 from sidecar.storage.schema import FLAGGED
 from sidecar.storage.schema import decisions as table
 
@@ -21,6 +21,7 @@ PURGE_BATCH = 1000
 WINDOW = 10_000
 """Rows that one page of a filtered or sorted list looks through, however long the log is."""
 Sort = Literal["at", "risk_score", "latency_ms", "length"]
+Order = tuple[ColumnElement[Any], ColumnElement[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,13 @@ class Decisions:
             return set(await connection.scalars(ids))
 
     async def query(self, criteria: Filter | None = None, limit: int = 100) -> list[DecisionRow]:
-        """The newest matching rows, at most `limit`."""
-        clauses = [*conditions(criteria or Filter()), *_flagged(criteria or Filter())]
-        newest = select(table).where(*clauses).order_by(table.c.at.desc(), table.c.id.desc())
+        """The newest matching rows, at most `limit`: first their ids, which an index may hold, then their contents."""
+        criteria = criteria or Filter()
+        near, order = await self._near(criteria, limit if is_indexed(criteria) else None)
+        ids = select(table.c.id).where(*conditions(near), *_flagged(near)).order_by(*order).limit(limit)
+        newest = select(table).where(table.c.id.in_(ids)).order_by(*order)
         async with self._database.read() as connection:
-            return [_row(row, criteria) for row in (await connection.execute(newest.limit(limit))).mappings()]
+            return [_row(row, criteria) for row in (await connection.execute(newest)).mappings()]
 
     async def page(
         self, criteria: Filter, sort: Sort = "at", *, limit: int = 100, offset: int = 0, window: int = WINDOW
@@ -115,7 +118,8 @@ class Decisions:
         """The first matching rows by `sort`, the highest first, among the newest `window` within time and key."""
         if sort == "at" and is_indexed(criteria):
             return DecisionPage(await self.query(criteria, limit))
-        limits, order = [*bounds(criteria), *_flagged(criteria)], (table.c.at.desc(), table.c.id.desc())
+        near, order = await self._near(criteria, window)
+        limits = [*bounds(near), *_flagged(near)]
         columns = (table.c[name] for name in columns_of(criteria) | {"id", "at", sort})
         newest = select(*columns).where(*limits).order_by(*order).limit(window).subquery()
         ranked = (newest.c[sort].desc(), newest.c.at.desc(), newest.c.id.desc())
@@ -127,6 +131,23 @@ class Decisions:
             matching = select(table).where(table.c.id.in_(row_ids))
             rows = {row["id"]: _row(row, criteria) for row in (await connection.execute(matching)).mappings()}
             return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row)
+
+    async def _near(self, criteria: Filter, rows: int | None) -> tuple[Filter, Order]:
+        """The filter and the order by which a database finds so many of the newest rows (None: any number).
+
+        Rows of teams are found by their keys: those since the hour that the totals of scans name, which come first
+        anyhow; or all, if there are fewer: then the order is written so that the index of all times does not give it.
+        """
+        names, order = names_of(criteria), (table.c.at.desc(), table.c.id.desc())
+        if rows is None or names is None or criteria.teams is None or is_flagged(criteria):
+            return criteria, order
+        ends = [at for at in (criteria.until, criteria.before and criteria.before.at) if at]
+        end = int(min(ends).timestamp()) // HOUR if ends else None
+        first = await self._rollups.newest("key", Hours(None, end), names, rows)
+        if first is None:
+            return criteria, (func.coalesce(table.c.at, table.c.at).desc(), table.c.id.desc())
+        since = datetime.fromtimestamp(first * HOUR, UTC)
+        return (criteria if (criteria.since or since) > since else replace(criteria, since=since)), order
 
     async def get(self, decision_id: str, criteria: Filter | None = None) -> DecisionRow | None:
         """One row, if it lies within the time, key and teams of `criteria`."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select
+from sqlalchemy import ColumnElement, ScalarSelect, Select, and_, delete, func, literal_column, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from sidecar.storage.database import Database
@@ -31,8 +31,8 @@ DAILY: dict[str, str] = {name: f"d{name}" for name in ("key", "model", "layer", 
 """The dimensions with many names, and those of their daily totals, at the first hour of each day."""
 COUNTS = ("scans", "blocked", "recommended", "unscanned", "failed")
 NUMBERS = (*COUNTS, "microseconds")
-Names = str | Select[Any]
-"""A name, or a query of names."""
+Names = str | ScalarSelect[Any] | Select[Any]
+"""A name, a query of one name, or a query of several."""
 _Totals = dict[tuple[str, int, str], list[int]]
 
 
@@ -120,29 +120,51 @@ class RollUps:
         rows = await self._rows(select(*numbers), Hours(), _within(dimension, hours), *names)
         return [int(number) for number in rows[0]]
 
-    async def by_hour(self, dimension: Dimension, hours: Hours, name: Names = "") -> list[tuple[int, int, int]]:
-        """Hour, decisions and blocked of each name; hours without any are left out."""
-        columns = select(table.c.hour, table.c.scans, table.c.blocked)
-        rows = await self._rows(columns, hours, table.c.dimension == dimension, _is_of(name))
-        return [(hour, scans, blocked) for hour, scans, blocked in rows]
+    async def by_hour(
+        self, dimension: Dimension, hours: Hours, name: Names = "", length: int = 1
+    ) -> list[tuple[int, int, int]]:
+        """Hour, decisions and blocked of the names, for steps of `length` hours; hours without any are left out."""
+        sums = select(table.c.hour, func.sum(table.c.scans), func.sum(table.c.blocked)).group_by(table.c.hour)
+        rows = await self._rows(sums, hours, _is(_in_steps(dimension, hours, length)), _is_of(name))
+        return [(hour, int(scans), int(blocked)) for hour, scans, blocked in rows]
 
     async def by_step(self, dimension: Dimension, hours: Hours, length: int) -> list[tuple[int, str, int, int]]:
         """Index of the step of `length` hours, name, decisions and microseconds; hours without any are left out."""
         first = hours.first or 0
-        is_daily = dimension in DAILY and not (length % DAY or first % DAY or (hours.end or 0) % DAY)
         step = ((table.c.hour - first) // length).label("step")
         sums = select(step, table.c.name, func.sum(table.c.scans), func.sum(table.c.microseconds))
-        total = table.c.dimension == (DAILY[dimension] if is_daily else dimension)
-        rows = await self._rows(sums.group_by("step", table.c.name), hours, total)
+        totals = _is(_in_steps(dimension, hours, length))
+        rows = await self._rows(sums.group_by("step", table.c.name), hours, totals)
         return [(int(index), name, int(scans), int(time)) for index, name, scans, time in rows]
 
-    async def by_name(self, dimension: Dimension, hours: Hours, limit: int | None = None) -> list[tuple[str, int, int]]:
-        """Name, decisions and blocked, the most frequent first."""
+    async def by_name(
+        self, dimension: Dimension, hours: Hours, limit: int | None = None, names: Names | None = None
+    ) -> list[tuple[str, int, int]]:
+        """Name, decisions and blocked, of some names or of all, the most frequent first."""
         scans = func.sum(table.c.scans)
         counts = select(table.c.name, scans, func.sum(table.c.blocked)).group_by(table.c.name)
         ranked = counts.order_by(scans.desc(), table.c.name).limit(limit)
-        rows = await self._rows(ranked, Hours(), _within(dimension, hours))
+        some = [] if names is None else [_is_of(names)]
+        rows = await self._rows(ranked, Hours(), _within(dimension, hours), *some)
         return [(name, int(number), int(blocked)) for name, number, blocked in rows]
+
+    async def newest(self, dimension: Dimension, hours: Hours, name: Names, scans: int) -> int | None:
+        """The hour from which on there are at least so many scans of a name or of several; None if there are fewer."""
+        kind, hour, missing = await self._reached(_within(dimension, hours), name, scans)
+        if hour is None or kind == dimension:
+            return hour
+        of_day = and_(_is(dimension), *_bounds(Hours(hour, hour + DAY)))
+        return (await self._reached(of_day, name, missing))[1]
+
+    async def _reached(self, totals: ColumnElement[bool], name: Names, scans: int) -> tuple[str, int | None, int]:
+        """Of the total that brings the newest ones to so many: its dimension, its hour, and what it adds to them."""
+        sums = select(table.c.dimension, table.c.hour, func.sum(table.c.scans)).where(_is_of(name))
+        newest_first = sums.group_by(table.c.dimension, table.c.hour).order_by(table.c.hour.desc())
+        for kind, hour, number in await self._rows(newest_first, Hours(), totals):
+            if number >= scans:
+                return kind, int(hour), scans
+            scans -= int(number)
+        return "", None, scans
 
     async def _rows(self, statement: Any, hours: Hours, *extra: ColumnElement[bool]) -> list[Any]:
         async with self._database.read() as connection:
@@ -150,7 +172,18 @@ class RollUps:
 
 
 def _is_of(name: Names) -> ColumnElement[bool]:
-    return table.c.name == name if isinstance(name, str) else table.c.name.in_(name)
+    return table.c.name.in_(name) if isinstance(name, Select) else table.c.name == name
+
+
+def _in_steps(dimension: Dimension, hours: Hours, length: int) -> str:
+    """The dimension of daily totals where the steps of `length` hours are whole days."""
+    is_daily = dimension in DAILY and not (length % DAY or (hours.first or 0) % DAY or (hours.end or 0) % DAY)
+    return DAILY[dimension] if is_daily else dimension
+
+
+def _is(dimension: str) -> ColumnElement[bool]:
+    """With the name in the statement: a partial index is not used for a parameter."""
+    return table.c.dimension == literal_column(f"'{dimension}'")
 
 
 _KEY = ("dimension", "hour", "name")

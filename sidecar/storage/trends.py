@@ -129,7 +129,8 @@ class Trends:
 
     def _newest(self, column: Column[Any], steps: Steps, criteria: Filter) -> Any:
         step = self._analytics.step(steps.first, steps.seconds).label("step")
-        rows = filtered(select(step, column), replace(criteria, since=steps.since, until=steps.until))
+        since = max(criteria.since or steps.since, steps.since)
+        rows = filtered(select(step, column), replace(criteria, since=since, until=steps.until))
         return rows.order_by(table.c.at.desc()).limit(self._limit).subquery()
 
     async def _hours(self, steps: Steps, criteria: Filter) -> Hours | None:

@@ -14,6 +14,7 @@ from sqlalchemy import update
 
 from sidecar.dashboard.refresh import LIVE_SECONDS
 from sidecar.storage import Store
+from sidecar.storage.analytics import RULE_ROWS
 from sidecar.storage.schema import hourly
 
 
@@ -149,3 +150,23 @@ async def test_the_range_of_a_key_names_it(site: DashboardSite) -> None:
     (key,) = await site.store.keys.list()
     assert "of key team-a , from" in (await site.vic.get(f"/?key={key.id}")).text.replace("team-a,", "team-a ,")
     assert "of key nYde49iV" in (await site.vic.get("/?key=nYde49iV")).text
+
+
+async def test_details_of_a_key_are_those_of_its_newest_scans(store: Store, tmp_path: Path) -> None:
+    """Beyond 10,000 of them the page says since when, and its numbers lead to as many decisions; totals are of all."""
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
+    old = {"key_id": "aaaaaaaa", "model": "old"}
+    await store.decisions.add([log_row(n, at=hour - timedelta(days=9), **old) for n in range(9)])
+    for first in range(100, RULE_ROWS + 100, 1000):
+        await store.decisions.add([log_row(first + n, at=hour, key_id="aaaaaaaa") for n in range(1000)])
+    async with dashboard.open_site(dashboard.settings(tmp_path), store) as site:
+        page = await site.vic.get("/?range=month&key=aaaaaaaa")
+        for words in ("Scans 10,009 ", "prompt injection 10,000 ", "gpt 10,000 10,000", "aaaaaaaa 10,009 10,009"):
+            assert words in page.text
+        assert f"newest 10,000 scans, since {hour:%Y-%m-%d %H:%M}" in page.text
+        assert "old 9" not in page.text
+        links = [html.unescape(link) for link in page.reader.links if "label=prompt_injection" in link]
+        assert all(f"since={hour:%Y-%m-%dT%H}%3A00" in link for link in links)
+        assert links
+        assert "newest" not in (await site.vic.get("/?range=month")).text
+        assert "old 9 9" in (await site.vic.get("/?range=month")).text

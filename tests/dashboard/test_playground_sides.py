@@ -7,11 +7,13 @@ from pathlib import Path
 
 import dashboard
 import pytest
-from dashboard import DashboardSite, dependencies, settings
+from dashboard import DashboardSite, Visitor, dependencies, settings
 
 from sidecar.dashboard.forms import Form
+from sidecar.dashboard.invitations import bootstrap
 from sidecar.dashboard.playground_sides import Side, read_sides, rules_of
 from sidecar.errors import RequestError
+from sidecar.runtime.app import Sidecar
 from sidecar.storage import Store
 from sidecar.types import ScanRequest, Segment
 
@@ -89,3 +91,52 @@ async def test_the_rules_of_one_side_alone_are_named(site: DashboardSite) -> Non
     both = [await engine.scan(ScanRequest((Segment(text),))) for text in (f"{ATTACK} =cmd(", ATTACK)]
     assert rules_of(*both) == [("INJ-1", False), ("INJ-2", True)]
     assert rules_of(both[1], both[0]) == [("INJ-1", False)]
+
+
+PROFILES = {
+    "strict": {"threshold": 0.5},
+    "loose": {"threshold": 0.95, "mode": "monitor"},
+    "off": {"rules": {"INJ-1": {"status": "off"}}},
+}
+
+
+async def test_a_side_scans_as_the_entry_points_do_for_its_key(tmp_path: Path) -> None:
+    """The threshold, policies, rules and mode of the key's profile: scan API and playground say the same."""
+    own = dashboard.POLICY.replace("INJ-1", "OWN-1").replace("INJ-2", "OWN-2")
+    (tmp_path / "own.yaml").write_text(own, "utf-8")
+    profiles = {**PROFILES, "rigid": {"policies": [str(tmp_path / "own.yaml")]}}
+    chosen = settings(tmp_path, profiles=profiles, scan={"deadline": "60s"})
+    async with Sidecar(chosen) as running:
+        ada = Visitor(f"http://127.0.0.1:{running.admin_port}")
+        try:
+            await ada.join(await bootstrap(running.store, ada.base) or "", "ada")
+            for name, action, rule in (
+                (None, "block", "INJ-1"),
+                ("strict", "block", "INJ-1"),
+                ("rigid", "block", "OWN-1"),
+                ("loose", "allow", "INJ-1"),
+                ("off", "allow", ""),
+            ):
+                key, secret = await running.keyring.create(str(name), profile=name)
+                url = f"http://127.0.0.1:{running.data_port}/api/v1/prompt/explain"
+                async with ada.session.post(url, json={"prompt": ATTACK}, headers={"X-API-Key": secret}) as answer:
+                    found = await answer.json()
+                page = await ada.post("/playground", {"prompt": ATTACK, "key": key.id})
+                assert f"Action {action} Risk {found['risk_score']:.4f}" in page.text, name
+                assert [each for each in ("INJ-1", "OWN-1") if each in page.text] == ([rule] if rule else []), name
+                assert {finding["rule"] for finding in found["findings"]} == ({rule} if rule else set()), name
+                assert (f"and its profile {name}" in page.text) is (name is not None)
+                assert ("mode: monitor" in page.text) is (name == "loose")
+            sides = {"prompt": ATTACK, "threshold": "0.95", "other_key": key.id}
+            assert "First side: blocks from 0.95." in (await ada.post("/playground", sides)).text
+            gone, _ = await running.keyring.create("gone", profile="absent")
+            page = await ada.post("/playground", {"prompt": ATTACK, "key": gone.id})
+            assert (page.status, "is not configured" in page.text) == (400, True)
+        finally:
+            await ada.session.close()
+
+
+async def test_the_second_policy_set_is_that_of_the_settings_for_all(site: DashboardSite) -> None:
+    """Whatever profile the key has: a profile has no second set."""
+    key, _ = await site.dependencies.keyring.create("shop", profile="strict")
+    assert (Side(key).profile, Side(key, policies="shadow").profile, Side().profile) == ("strict", None, None)

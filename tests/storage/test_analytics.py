@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from sidecar.storage import Bucket, DecisionRow, Filter, Group, Store, Totals
+from sidecar.storage import SCANS, Bucket, DecisionRow, Filter, Group, Store, Totals
 from sidecar.types import Label
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -113,3 +113,16 @@ async def test_latency_is_the_nearest_rank(filled: Store) -> None:
 async def test_a_rule_counts_once_per_decision(filled: Store) -> None:
     """However often it matches."""
     assert await filled.analytics.by_rule() == [Group("INJ-100", 10, 10)]
+
+
+async def test_the_newest_scans_of_a_key_are_those_of_its_last_hours(filled: Store) -> None:
+    """At least as many as asked for, the other bounds kept; of all keys, or where there are fewer, all of them."""
+    later = [replace(PLAIN, id=f"late_{n}", at=NOW + timedelta(hours=30, minutes=n), key_id="k0") for n in range(5)]
+    await filled.decisions.add(later)
+    of_key, end = Filter(key_id="k0", kind="scan"), NOW + timedelta(days=2)
+    assert await filled.analytics.newest(replace(of_key, until=end), 5) == replace(
+        of_key, since=NOW + timedelta(hours=30), until=end
+    )
+    assert await filled.analytics.newest(of_key, 6) == replace(of_key, since=NOW)
+    for unbounded in (replace(of_key, since=NOW - timedelta(days=1)), SCANS, replace(of_key, action="block")):
+        assert await filled.analytics.newest(unbounded, 56) == unbounded

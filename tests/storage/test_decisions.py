@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import dashboard
 import pytest
 
 from sidecar.errors import StoreError
@@ -141,3 +143,34 @@ async def test_a_page_looks_through_a_bounded_part_of_the_log(store: Store) -> N
     further = await store.decisions.page(Filter(before=second.rows[-1]), "risk_score", limit=1, window=10)
     assert further.rows[0].risk_score == 0.19
     assert len((await store.decisions.page(Filter(action="block"), window=10)).rows) == 5
+
+
+@pytest.mark.parametrize(
+    "criteria",
+    [{}, {"until": NOW + timedelta(hours=30)}, {"since": NOW + timedelta(hours=50)}, {"action": "block"}],
+)
+@pytest.mark.parametrize("team", ["few", "many", "none"])
+async def test_a_list_of_a_team_holds_its_newest_rows(store: Store, team: str, criteria: dict[str, Any]) -> None:
+    """Page by page, however rare they are among those of others, with rows that are no scans, on each index."""
+    keys = {"few": "aaaaaaaa", "many": "bbbbbbbb", "none": "cccccccc"}
+    for name, key_id in keys.items():
+        await store.keys.add(dashboard.api_key(key_id, name, name), key_id.encode() * 4)
+    rows = [
+        row_at(
+            1800 * n, key_id=keys["few" if n % 20 == 0 else "many"], segments=n % 3, action=("allow", "block")[n % 2]
+        )
+        for n in range(200)
+    ]
+    await store.decisions.add(rows)
+    found, wanted = Filter(teams=(team,), **criteria), [row for row in reversed(rows) if row.key_id == keys[team]]
+    wanted = [row for row in wanted if row.at < criteria.get("until", row.at + timedelta(1))]
+    wanted = [row for row in wanted if row.at >= criteria.get("since", NOW)]
+    wanted = [row for row in wanted if row.action == criteria.get("action", row.action)]
+    pages = []
+    while page := (await store.decisions.page(found, limit=7)).rows:
+        pages += page
+        found = replace(found, before=page[-1])
+    assert [row.id for row in pages] == [row.id for row in wanted]
+    slowest = await store.decisions.page(Filter(teams=(team,), **criteria), "latency_ms", limit=5, window=9)
+    assert {row.id for row in slowest.rows} <= {row.id for row in wanted[:9]}
+    assert len(slowest.rows) == min(5, len(wanted))

@@ -25,6 +25,7 @@ AFTER_0010 = (
     "ALTER TABLE api_keys DROP COLUMN team",
     "ALTER TABLE api_keys DROP COLUMN profile",
     "DROP TABLE checkpoints",
+    "DROP INDEX hourly_of_keys",
     "ALTER TABLE hourly DROP COLUMN microseconds",
     "DROP TABLE views",
 )

@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from sqlalchemy import insert, select, text, update
+from sqlalchemy import insert, literal, select, text, update
 from storage.test_analytics import NOW, PLAIN
 
 from sidecar.storage import DecisionRow, Filter, Store
 from sidecar.storage.migration import migrate
-from sidecar.storage.rollups import COUNTED, COUNTS, DAILY, DAY, FIRST_COST, HOUR, is_scan, rounded
+from sidecar.storage.rollups import COUNTED, COUNTS, DAILY, DAY, FIRST_COST, HOUR, Hours, Names, is_scan, rounded
 from sidecar.storage.schema import hourly, metadata
 
 HOURS = 5
@@ -215,3 +215,19 @@ async def names(store: Store, criteria: Filter) -> list[object]:
         sorted(await source.by_rule(criteria), key=str),
         await source.other_requests(criteria),
     ]
+
+
+@pytest.mark.parametrize("name", ["k1", select(literal("k1")).union_all(select(literal("k2"))).subquery().select()])
+@pytest.mark.parametrize("scans", [1, 7, 40, 10_000])
+async def test_the_newest_scans_begin_at_the_last_hour_that_leaves_enough(
+    store: Store, name: Names, scans: int
+) -> None:
+    """Of one key or of several: from that hour on there are so many, and from the next one fewer."""
+    await store.decisions.add(
+        [replace(row, at=NOW + timedelta(hours=n % SPAN, minutes=5)) for n, row in enumerate(drawn(3 * SPAN))]
+    )
+    rows, keys = await store.decisions.query(Filter(kind="scan"), limit=1000), {"k1"} if name == "k1" else {"k1", "k2"}
+    hours = [int(row.at.timestamp()) // HOUR for row in rows if row.key_id in keys]
+    enough = [hour for hour in set(hours) if sum(other >= hour for other in hours) >= scans]
+    for window in (Hours(), Hours(FIRST + 1 if scans < 40 else FIRST, FIRST + SPAN)):
+        assert await store.decisions._rollups.newest("key", window, name, scans) == max(enough, default=None)
