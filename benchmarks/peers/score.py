@@ -7,11 +7,14 @@ Input: one JSON string per line; output: one `[score, blocked, milliseconds]` pe
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 
 Answer = tuple[float, bool]
 
@@ -57,7 +60,61 @@ def injection_guard() -> Callable[[str], Answer]:
     return ask
 
 
-PEERS = {"stackone-defender": stackone, "securevector-guardian": securevector, "ai-injection-guard": injection_guard}
+def picket() -> Callable[[str], Answer]:
+    """Its rules for texts that code has fetched, which is its default."""
+    detector = import_module("aicordon.picket").load()
+
+    def ask(text: str) -> Answer:
+        found = len(detector.check(text).findings)
+        return float(found), found > 0
+
+    return ask
+
+
+def jailguard() -> Callable[[str], Answer]:
+    """Its classifier on the embedder that `benchmarks.peers.minilm` wrote, since it would download that."""
+    os.environ |= {"JAILGUARD_MODEL_DIR": str(EMBEDDER), "JAILGUARD_MODEL_URL": "http://127.0.0.1:9/"}
+    if not (EMBEDDER / "all-MiniLM-L6-v2.onnx").exists():
+        raise SystemExit("no embedder: python -m benchmarks.peers.minilm")
+    detect = import_module("jailguard").detect
+
+    def ask(text: str) -> Answer:
+        result = detect(text)
+        return float(result.score), bool(result.is_injection)
+
+    return ask
+
+
+def litellm_filter() -> Callable[[str], Answer]:
+    """The content filter of its proxy with the categories about prompts, blocking from medium severity on."""
+    os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+    hooks = import_module("litellm.proxy.guardrails.guardrail_hooks.litellm_content_filter.content_filter")
+    categories = [{"category": f"prompt_injection_{kind}", "enabled": True, "action": "BLOCK"} for kind in LITELLM]
+    guard = hooks.ContentFilterGuardrail(guardrail_name="filter", categories=categories)
+    if len(guard.loaded_categories) != len(LITELLM):
+        raise SystemExit("a category is missing")
+    refusal, loop = import_module("fastapi").HTTPException, asyncio.new_event_loop()
+
+    def ask(text: str) -> Answer:
+        try:
+            loop.run_until_complete(guard.apply_guardrail({"texts": [text]}, {}, "request"))
+        except refusal:
+            return 1.0, True
+        return 0.0, False
+
+    return ask
+
+
+LITELLM = ("jailbreak", "system_prompt", "data_exfiltration")
+EMBEDDER = Path(__file__).parents[2] / "build" / "peers" / "jailguard"
+PEERS = {
+    "stackone-defender": stackone,
+    "securevector-guardian": securevector,
+    "ai-injection-guard": injection_guard,
+    "aicordon-picket": picket,
+    "jailguard": jailguard,
+    "litellm-filter": litellm_filter,
+}
 
 
 def main() -> None:
