@@ -129,7 +129,7 @@ class Pdf(Section):
     """How PDFs are read, by processes of their own. Without the extra `[pdf]` they are not."""
 
     enabled: bool = True
-    deadline: Duration = Field(default=5.0, ge=0.1, le=60)
+    deadline: Duration = Field(default=10.0, ge=0.1, le=60)
     processes: int = Field(default=2, ge=1, le=64)
     queue: int = Field(default=32, ge=0)
     pages: int = Field(default=500, ge=1)
