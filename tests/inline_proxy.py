@@ -16,6 +16,7 @@ from multidict import CIMultiDictProxy
 from yarl import URL
 
 from sidecar import config, policy, upstream
+from sidecar.attachments.reader import AttachmentReader
 from sidecar.auth.api_keys import KeyRing
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
@@ -191,7 +192,8 @@ async def run_proxy(
     app = web.Application(middlewares=[error_boundary()])
     rules = personal() if merged.scans_for_pii else None
     gatekeeper = gatekeeper or Gatekeeper(cast("KeyRing", None), MemoryLimiter(), merged)  # no key is ever sent
-    proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, Vocabularies(merged.inline.vocabularies))
+    readers = (Vocabularies(merged.inline.vocabularies), AttachmentReader(merged.inline.pdf))
+    proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, *readers)
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, merged.limits, drain=1)
     port = await site.listen("127.0.0.1", 0)

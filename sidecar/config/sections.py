@@ -125,6 +125,18 @@ class Store(Section):
         return value
 
 
+class Pdf(Section):
+    """How PDFs are read, by processes of their own. Without the extra `[pdf]` they are not."""
+
+    enabled: bool = True
+    deadline: Duration = Field(default=10.0, ge=0.1, le=60)
+    processes: int = Field(default=2, ge=1, le=64)
+    queue: int = Field(default=32, ge=0)
+    pages: int = Field(default=500, ge=1)
+    characters: int = Field(default=1_000_000, ge=1, le=10_000_000)
+    memory: Size = Field(default=256 * 1024 * 1024, ge=192 * 1024 * 1024)
+
+
 class Inline(Section):
     """What the inline proxy serves beside the routes it knows."""
 
@@ -145,6 +157,7 @@ class Inline(Section):
     files: Literal["scan_jsonl", "allow", "deny"] = "deny"
     vocabularies: dict[str, Path] = Field(default={})
     websockets: bool = False
+    pdf: Pdf = Pdf()
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:

@@ -23,6 +23,8 @@ _MAGIC = (
     *(b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"\xff\xf1", b"fLaC", b"OggS", b"\x1aE\xdf\xa3"),  # sound, video
     *(b"%PDF", b"PK\x03\x04", b"\xd0\xcf\x11\xe0", b"\x1f\x8b"),  # documents and archives
 )
+_PDF_HEADER, _PDF_OBJECT = 1024, re.compile(rb"\d\s+\d+\s+obj")
+"""Where readers look for the header, and what a PDF has at least one of."""
 _CHARSET = re.compile(r";\s*charset\*?=[\"']?([\w.:%-]{2,60})", re.IGNORECASE)
 _ALIASES = {"ucs_2": "utf_16", "x_gbk": "gbk", "cn_gb": "gb2312", "x_mac_cyrillic": "mac_cyrillic"}
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
@@ -45,10 +47,14 @@ _MIN_CHARACTERS_PER_ODD, _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC, _MAGIC_LENGTH = 8
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Decoded content of a string: `text`, or None for media, of which `metadata` holds the readable passages."""
+    """Decoded content of a string: `text`, or None for media, of which `metadata` holds the readable passages.
+
+    `pdf`: the bytes if they are a PDF, which may be text as well.
+    """
 
     text: str | None
     metadata: str = ""
+    pdf: bytes = b""
 
 
 def data_url(value: str) -> Embedded | None:
@@ -62,13 +68,18 @@ def data_url(value: str) -> Embedded | None:
     if data is None:
         return _lenient_text(body)
     if _is_unread(data, header):
-        return Embedded(None, passages(data))
+        return _embedded(None, data)
     declared = not media or any(kind in media for kind in _TEXT_TYPES)
     return _embedded(_in_charset(data, header) or _as_text(data, declared=declared), data)
 
 
 def _embedded(text: str | None, data: bytes) -> Embedded:
-    return Embedded(text, "" if text is not None else passages(data))
+    return Embedded(text, "" if text is not None else passages(data), pdf_of(data))
+
+
+def pdf_of(data: bytes) -> bytes:
+    """The data if readers take it for a PDF, even one that is text throughout; else nothing."""
+    return data if b"%PDF-" in data[:_PDF_HEADER] and _PDF_OBJECT.search(data) else b""
 
 
 def passages(data: bytes) -> str:
@@ -81,7 +92,7 @@ def _lenient_text(body: str) -> Embedded | None:
     """Text in base64 with foreign characters, which browsers and many libraries skip."""
     data = _from_base64(_NO_BASE64.sub("", body).rstrip("="))
     text = None if data is None else _mostly_text(data)
-    return Embedded(text) if text else None
+    return Embedded(text, pdf=pdf_of(data)) if data is not None and text else None
 
 
 def _in_charset(data: bytes, header: str) -> str | None:

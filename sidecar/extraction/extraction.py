@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sidecar.errors import BodyError
@@ -21,13 +21,15 @@ UnscannableKind = Literal["media", "token_ids", "reference"]
 class Unscannable:
     """A part without scannable text: `media`, `token_ids`, or a `reference` to a stored object.
 
-    `ids` are the token ids and `model` is the model they are meant for; `token_ids` decodes them.
+    `ids` are the token ids and `model` is the model they are meant for; `token_ids` decodes them. `data` is the file
+    if it is a PDF, which `sidecar.attachments` reads.
     """
 
     kind: UnscannableKind
     path: str
     ids: tuple[JsonValue, ...] = ()
     model: str | None = None
+    data: bytes = field(default=b"", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def _unscannable(walk: Walker, model: str | None) -> tuple[Unscannable, ...]:
     if not (walk.media or walk.token_ids or walk.references):
         return ()
     return (
-        *(Unscannable("media", path) for path in walk.media),
+        *(Unscannable("media", path, data=data) for path, data in walk.media),
         *(Unscannable("token_ids", path, tuple(ids), model) for path, ids in walk.token_ids),
         *(Unscannable("reference", path) for path in walk.references),
     )

@@ -124,12 +124,12 @@ def _is_id(name: str, text: str) -> bool:
 def _file(part: Part, path: str) -> Extraction:
     if not part.data:
         return Extraction()
-    text = embedded.text_of(part.data, part.content_type or "")
-    if text is None:
-        metadata = embedded.passages(part.data)
-        segments = (Segment(metadata, Source.UNTRUSTED, path),) if metadata else ()
-        return Extraction(segments=segments, unscannable=(Unscannable("media", path),))
-    return Extraction(segments=(Segment(text, Source.UNTRUSTED, path),))
+    text, pdf = embedded.text_of(part.data, part.content_type or ""), embedded.pdf_of(part.data)
+    readable = embedded.passages(part.data) if text is None else text
+    return Extraction(
+        segments=(Segment(readable, Source.UNTRUSTED, path),) if readable else (),
+        unscannable=(Unscannable("media", path, data=pdf),) if text is None or pdf else (),
+    )
 
 
 def _utf8(part: Part) -> str:

@@ -116,7 +116,7 @@ class _Reader:
         walker = Walker(_FREE_SHAPE, join_lists=False)
         walker.run(value, at._replace(client_named=True))
         self.leaves += walker.leaves
-        self.media += walker.media
+        self.media += [path for path, _ in walker.media]
         self.add("", at, prose=False)
 
     def _string(self, text: str, at: Location) -> None:
@@ -140,7 +140,7 @@ class _Reader:
             return False
         inner = content.metadata if content.text is None else content.text
         self.add(inner, at._replace(source=Source.UNTRUSTED) if self._from_server else at, prose=False)
-        if content.text is None:
+        if content.text is None or content.pdf:
             self.media.append(at.path)
         return is_media_field and (content.text is not None or len(text) > MIN_MEDIA_LENGTH)
 

@@ -72,7 +72,7 @@ class Walker:
 
     def __init__(self, shape: Shape, *, fields: DialectFields = SHARED, join_lists: bool = True) -> None:
         self.leaves: list[Leaf] = []
-        self.media: list[str] = []
+        self.media: list[tuple[str, bytes]] = []
         self.token_ids: list[tuple[str, list[JsonValue]]] = []
         self.references: list[str] = []
         self._shape, self._fields = shape, fields
@@ -251,14 +251,16 @@ class Walker:
         if content is None and in_media_field:
             content = embedded.base64_value(text)
             if content is None and text[:8].lower().startswith(("http://", "https://")):
-                self.media.append(at.path)
+                self.media.append((at.path, b""))
         if content is None:
             return False
         if content.text is not None:
             self._add(content.text, at._replace(source=Source.UNTRUSTED), prose=False)
+            if content.pdf:
+                self.media.append((at.path, content.pdf))
             return in_media_field
         self._add(content.metadata, at._replace(source=Source.UNTRUSTED), prose=False)
-        self.media.append(at.path)
+        self.media.append((at.path, content.pdf))
         return in_media_field and len(text) > MIN_MEDIA_LENGTH
 
     def _add(self, text: str, at: Location, *, prose: bool) -> None:

@@ -14,6 +14,7 @@ from functools import partial
 
 from aiohttp import web
 
+from sidecar.attachments.reader import NO_ATTACHMENTS, AttachmentReader
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
@@ -70,6 +71,7 @@ class Proxy:
         gatekeeper: Gatekeeper,
         pii_rules: RulesLayer | None = None,
         vocabularies: Vocabularies = NO_VOCABULARIES,
+        attachments: AttachmentReader = NO_ATTACHMENTS,
     ) -> None:
         """`upstream`: None answers an allowed request with an empty 200.
 
@@ -79,7 +81,7 @@ class Proxy:
         self._upstream = upstream
         self._settings, self._selector = settings, Selector(settings)
         self._gatekeeper = gatekeeper
-        self._reader = RequestReader(settings, vocabularies)
+        self._reader = RequestReader(settings, vocabularies, attachments)
         self._websockets: WebSocketProxy | None = None
         if settings.inline.websockets and upstream is not None:
             scan, refuse, max_bytes = self._scan_event, self._refuse_event, settings.limits.body_bytes
@@ -202,7 +204,7 @@ class Proxy:
         known = application_values(exchange.body.texts.segments)
         placeholders = await redactor.redact(exchange.body.document, known, fields_of(route.dialect))
         if placeholders:
-            exchange.body = self._reader.rewrite(route, exchange.body, exchange.body.document)
+            exchange.body = await self._reader.rewrite(exchange.request, route, exchange.body, exchange.body.document)
             exchange.placeholders = placeholders
             REDACTED.inc(len(placeholders))
 
@@ -261,7 +263,7 @@ class Proxy:
             stripped = strip_refused_turns(exchange.body.document, verdict, self._settings.scan.threshold)
             if stripped is None:
                 break
-            exchange.body = self._reader.rewrite(route, exchange.body, stripped[0])
+            exchange.body = await self._reader.rewrite(exchange.request, route, exchange.body, stripped[0])
             (verdict, _), stripped_turns = await self._scan_texts(exchange), stripped_turns + stripped[1]
         if verdict.failure is None and verdict.action is Action.ALLOW:
             exchange.stripped_turns = stripped_turns

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from aiohttp import web
 
+from sidecar.attachments.reader import NO_ATTACHMENTS, AttachmentReader
 from sidecar.config import Settings
 from sidecar.errors import BodyError, RouteNotAllowed, Unavailable, UpgradeRefused
 from sidecar.extraction import extraction, forms, json_body, socket_events
@@ -24,7 +25,15 @@ from sidecar.extraction.routes import Route
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
 from sidecar.limits import OverBudget
 from sidecar.protocols import PROTOCOLS, RouteKind
-from sidecar.server.body import Oversize, content_coding, decode_body, read_body, reserve_parsing, run_off_loop
+from sidecar.server.body import (
+    RESERVATION,
+    Oversize,
+    content_coding,
+    decode_body,
+    read_body,
+    reserve_parsing,
+    run_off_loop,
+)
 from sidecar.server.headers import is_websocket
 from sidecar.server.middleware import HINT
 from sidecar.util import json
@@ -55,8 +64,13 @@ EMPTY = RequestBody(b"")
 class RequestReader:
     """Reads requests under given settings."""
 
-    def __init__(self, settings: Settings, vocabularies: Vocabularies = NO_VOCABULARIES) -> None:
-        self._vocabularies = vocabularies
+    def __init__(
+        self,
+        settings: Settings,
+        vocabularies: Vocabularies = NO_VOCABULARIES,
+        attachments: AttachmentReader = NO_ATTACHMENTS,
+    ) -> None:
+        self._vocabularies, self._attachments = vocabularies, attachments
         self._limits = settings.limits
         self._inline = settings.inline
         self._failure = settings.failure
@@ -82,10 +96,12 @@ class RequestReader:
                 raise
             return RequestBody(b"", unscanned=(error.kind,))
 
-    def rewrite(self, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
-        """The body with this document, which must not be larger, instead of the client's."""
+    async def rewrite(self, request: web.Request, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
+        """The body with this document, which must not be larger, instead of the client's. Its PDFs are read again."""
         room = json.memory_for(body.content) if isinstance(body.content, bytes) else json.LARGE
-        return self._read_document(route, json.dumps(document, room), document, decoded=True)
+        return await self._resolve(
+            request, route, self._read_document(route, json.dumps(document, room), document, decoded=True)
+        )
 
     async def read_event(
         self, request: web.Request, route: Route, message: str | bytes, model: str | None
@@ -97,7 +113,8 @@ class RequestReader:
         raw = message if isinstance(message, bytes) else message.encode("utf-8", "surrogatepass")
         try:
             await reserve_parsing(request, raw)
-            return await run_off_loop(raw, self._read_event, route, message, raw, model)
+            body = await run_off_loop(raw, self._read_event, message, raw, model)
+            return await self._resolve(request, route, body)
         except OverBudget:
             raise Unavailable("The scanner is busy.", retry_after=1) from None
         except BodyError as error:
@@ -105,14 +122,14 @@ class RequestReader:
                 raise
             return RequestBody(raw, unscanned=(error.kind,))
 
-    def _read_event(self, route: Route, message: str | bytes, raw: bytes, model: str | None) -> RequestBody:
+    def _read_event(self, message: str | bytes, raw: bytes, model: str | None) -> RequestBody:
         if isinstance(message, bytes):
             raise BodyError("encoding", "Binary messages cannot be scanned.", status=415)
         document = json_body.parse(raw, depth=self._limits.depth)
         texts = socket_events.extract_event(document, depth=self._limits.depth)
         if model and texts.model and texts.model != model:
             raise BodyError("malformed", "The event names another model than the websocket was opened for.")
-        return self._check_unscannable(route, RequestBody(raw, replace(texts, model=texts.model or model), document))
+        return RequestBody(raw, replace(texts, model=texts.model or model), document)
 
     def is_allowed(self, kind: str) -> bool:
         """Whether a body with unscannable content of this `kind` is forwarded anyway."""
@@ -171,11 +188,12 @@ class RequestReader:
                 content_type = "application/json"  # which Amazon takes it for
             if route.kind in _FORMS and forms.is_form(content_type):
                 await reserve_parsing(request, raw)
-                return await run_off_loop(raw, self._read_form, request, route, raw, content_type)
+                body = await run_off_loop(raw, self._read_form, request, route, raw, content_type)
+                return await self._resolve(request, route, body)
             decoded_content = await decode_body(request, raw, content_type, self._limits)
-            return await run_off_loop(
-                decoded_content, self._read_json, route, decoded_content, decoded_content is not raw
-            )
+            is_decoded = decoded_content is not raw
+            body = await run_off_loop(decoded_content, self._read_json, route, decoded_content, is_decoded)
+            return await self._resolve(request, route, body)
         except BodyError as error:
             if not self.is_allowed(error.kind):
                 raise
@@ -191,12 +209,20 @@ class RequestReader:
         self, route: Route, decoded_content: bytes, document: JsonValue, *, decoded: bool
     ) -> RequestBody:
         texts = extraction.extract(document, route.operation, route.dialect)
-        return self._check_unscannable(route, RequestBody(decoded_content, texts, document, decoded))
+        return RequestBody(decoded_content, texts, document, decoded)
 
     def _read_form(self, request: web.Request, route: Route, raw: bytes, content_type: str | None) -> RequestBody:
         parts = forms.parse_form(raw, content_type=content_type, content_encoding=content_coding(request))
         read = forms.extract_upload if route.kind is RouteKind.FILES else forms.extract_form
-        return self._check_unscannable(route, RequestBody(raw, read(parts, depth=self._limits.depth)))
+        return RequestBody(raw, read(parts, depth=self._limits.depth))
+
+    async def _resolve(self, request: web.Request, route: Route, body: RequestBody) -> RequestBody:
+        """Read what needs more than parsing: PDFs and token ids. Refuse what is then unscannable, or name it."""
+        if not body.texts.unscannable and not route.deployment:
+            return body
+        texts = await self._attachments.read(body.texts, request[RESERVATION].client)
+        content = body.content if isinstance(body.content, bytes) else b""
+        return await run_off_loop(content, self._check_unscannable, route, replace(body, texts=texts))
 
     def _check_unscannable(self, route: Route, body: RequestBody) -> RequestBody:
         """Refuse unscannable parts, or name them in `unscanned`."""
@@ -206,8 +232,6 @@ class RequestReader:
             stored = PROTOCOLS[route.dialect].stored_prompt
             is_stored = stored is not None and stored.search(model)
             texts = replace(texts, model=model, unscannable=(*ids, *([_STORED_PROMPT] if is_stored else ())))
-        if texts is body.texts and not texts.unscannable:
-            return body
         texts = self._vocabularies.decode_prompts(texts)
         parts = texts.unscannable
         for part in parts:

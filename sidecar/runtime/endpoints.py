@@ -12,6 +12,7 @@ from sidecar.api.compat import routes as compat
 from sidecar.api.compat.envoy import ExtAuthz
 from sidecar.api.compat.envoy_processing import STREAM, ExtProc
 from sidecar.api.scan import ScanApi
+from sidecar.attachments.reader import NO_ATTACHMENTS, AttachmentReader
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.extraction.token_ids import NO_VOCABULARIES, Vocabularies
@@ -34,6 +35,7 @@ class Shared:
     decision_log: DecisionLog
     pins: Pins | None = None
     vocabularies: Vocabularies = NO_VOCABULARIES
+    attachments: AttachmentReader = NO_ATTACHMENTS
 
 
 class Endpoints:
@@ -49,8 +51,9 @@ class Endpoints:
             (route.method, route.path): route.handler for route in (*api.routes(), *compat_routes, *described)
         }
         self._envoy = ExtAuthz(engine, log, gatekeeper, settings) if settings.compat.envoy else None
-        self._processing = ExtProc(engine, log, gatekeeper, settings, personal, shared.vocabularies)
-        self._proxy = Proxy(engine, log, shared.upstream, settings, gatekeeper, personal, shared.vocabularies)
+        files = (shared.vocabularies, shared.attachments)
+        self._processing = ExtProc(engine, log, gatekeeper, settings, personal, *files)
+        self._proxy = Proxy(engine, log, shared.upstream, settings, gatekeeper, personal, *files)
         scans = ScanService(engine, settings, log)
         self.mcp = McpProxy(settings, scans, gatekeeper, Catalogue(shared.pins) if shared.pins is not None else None)
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from aiohttp import web
 
 from sidecar import limits, upstream
+from sidecar.attachments.reader import AttachmentReader
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
@@ -59,7 +60,13 @@ class Snapshot:
             *(problem for profile_scanner in self.scanners.values() for problem in profile_scanner.degraded),
         )
         self.dependencies = (*scanner.dependencies, *dependencies(("upstream", upstream_client)))
-        common = endpoints.Shared(upstream_client, shared.decision_log, shared.server.pins, vocabularies)
+        common = endpoints.Shared(
+            upstream_client,
+            shared.decision_log,
+            shared.server.pins,
+            vocabularies,
+            AttachmentReader(settings.inline.pdf),
+        )
         gatekeeper = _gatekeeper(settings, shared)
         self._endpoints: dict[str | None, Endpoints] = {None: Endpoints(settings, scanner, gatekeeper, common)}
         for name, profile_scanner in self.scanners.items():

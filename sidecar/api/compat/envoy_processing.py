@@ -27,6 +27,7 @@ from sidecar.api.compat.envoy_direction import (
     header_map,
     without_pseudo,
 )
+from sidecar.attachments.reader import NO_ATTACHMENTS, AttachmentReader
 from sidecar.config import Settings
 from sidecar.decision_log import DecisionLog
 from sidecar.detectors.rules.layer import RulesLayer
@@ -69,9 +70,10 @@ class ExtProc:
         settings: Settings,
         pii_rules: RulesLayer | None = None,
         vocabularies: Vocabularies = NO_VOCABULARIES,
+        attachments: AttachmentReader = NO_ATTACHMENTS,
     ) -> None:
         self._proxy = Proxy(
-            engine, decision_log, None, prefixed_settings(settings), gatekeeper, pii_rules, vocabularies
+            engine, decision_log, None, prefixed_settings(settings), gatekeeper, pii_rules, vocabularies, attachments
         )
 
     async def handle(self, request: web.Request) -> web.StreamResponse:

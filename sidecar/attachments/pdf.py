@@ -1,0 +1,105 @@
+"""The program of the process that reads one PDF: the file comes on standard input, its text goes to standard output.
+
+It runs by its path, without environment variables, and imports nothing of the sidecar. A hostile file can only end this
+process: memory and processor time are bounded, and once the file is read no other one and no connection can be opened.
+The text is whatever a reader may show or use: pages in all colours and places, annotations, values of form fields,
+titles of bookmarks, and properties of the document.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import resource
+import sys
+from collections.abc import Iterator
+from itertools import islice
+
+import pypdfium2
+from pypdfium2 import raw
+
+MAX_OBJECTS, MAX_NESTING, MAX_ENTRIES = 20_000, 15, 1_000
+"""Of one page: objects, their nesting, and annotations; bookmarks of the document."""
+_FIELDS = (b"Contents", b"V", b"T", b"TU")
+_PROPERTIES = ("Title", "Author", "Subject", "Keywords", "Creator")
+_HYPHENS = str.maketrans({"\x02": "-", "\ufffe": "-"})
+"""What pdfium writes for a hyphen at the end of a line."""
+
+
+def confine(memory: int, seconds: int) -> None:
+    """Bound this process. All that it needs must be imported; codecs are looked up here."""
+    "".encode("utf-16-le")
+    os.nice(5)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+
+
+def read(data: bytes, pages: int, characters: int) -> tuple[str, bool]:
+    """The text of a document, and whether that is all of it.
+
+    It is not if a page has a picture, or something drawn but no text; with attached files, an XFA form, too many pages
+    or too many characters. Raises `PdfiumError` for a file that cannot be opened, such as an encrypted one.
+    """
+    document = pypdfium2.PdfDocument(data)
+    document.init_forms()
+    whole = (
+        len(document) <= pages and not document.count_attachments() and document.get_formtype() < raw.FORMTYPE_XFA_FULL
+    )
+    texts = [*_properties(document)]
+    for number in range(min(len(document), pages)):
+        text, is_whole = _page(document, number)
+        texts.append(text)
+        whole = whole and is_whole
+    text = "\n\n".join(text for text in texts if text.strip())
+    return text[:characters], whole and len(text) <= characters
+
+
+def _properties(document: pypdfium2.PdfDocument) -> Iterator[str]:
+    values = document.get_metadata_dict()
+    yield from (values.get(name, "") for name in _PROPERTIES)
+    yield from (bookmark.get_title() for bookmark in islice(document.get_toc(), MAX_ENTRIES))
+
+
+def _page(document: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
+    """The text of a page with its annotations, as it is after these have been drawn onto it."""
+    page = document[number]
+    notes = list(_annotations(page))
+    is_drawn = raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_FAIL
+    page.close()
+    page = document[number]
+    text = page.get_textpage().get_text_range().translate(_HYPHENS)
+    kinds = [item.type for item in islice(page.get_objects(max_depth=MAX_NESTING), MAX_OBJECTS)]
+    is_scan = raw.FPDF_PAGEOBJ_IMAGE in kinds or (bool(kinds) and not text.strip())
+    page.close()
+    return "\n".join([text, *notes]), is_drawn and not is_scan and len(kinds) < MAX_OBJECTS
+
+
+def _annotations(page: pypdfium2.PdfPage) -> Iterator[str]:
+    for number in range(min(raw.FPDFPage_GetAnnotCount(page), MAX_ENTRIES)):
+        annotation = raw.FPDFPage_GetAnnot(page, number)
+        yield from filter(None, (_value(annotation, name) for name in _FIELDS))
+        raw.FPDFPage_CloseAnnot(annotation)
+
+
+def _value(annotation: object, name: bytes) -> str:
+    size = raw.FPDFAnnot_GetStringValue(annotation, name, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    raw.FPDFAnnot_GetStringValue(annotation, name, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    return buffer.raw.decode("utf-16-le", "replace").rstrip("\0")
+
+
+def main() -> None:
+    """Arguments: memory in bytes, seconds of processor time, pages, characters."""
+    memory, seconds, pages, characters = map(int, sys.argv[1:])
+    confine(memory, seconds)
+    text, whole = read(sys.stdin.buffer.read(), pages, characters)
+    output = json.dumps({"text": text, "whole": whole}, ensure_ascii=False)
+    sys.stdout.buffer.write(output.encode("utf-8", "replace"))  # a lone surrogate is no text
+
+
+if __name__ == "__main__":
+    main()
