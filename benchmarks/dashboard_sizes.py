@@ -165,6 +165,8 @@ async def run(database: str, many: int, rounds: int, words: str) -> bool:
             ratios = [ratio async for ratio in compared(one, other, rounds, words)]
         for store in stores:
             await store.close()
+    if not ratios:
+        raise SystemExit(f"no page has a line with {words!r}")
     return max(ratios) <= LONGEST_RATIO
 
 
