@@ -21,7 +21,7 @@ from pypdfium2 import raw
 
 MAX_OBJECTS, MAX_NESTING, MAX_ENTRIES = 20_000, 15, 1_000
 """Of one page: objects, their nesting, and annotations; bookmarks of the document."""
-_FIELDS = (b"Contents", b"V", b"T", b"TU")
+_FIELDS = (b"Contents", b"RC", b"V", b"T", b"TU")
 _PROPERTIES = ("Title", "Author", "Subject", "Keywords", "Creator")
 _HYPHENS = str.maketrans({"\x02": "-", "\ufffe": "-"})
 """What pdfium writes for a hyphen at the end of a line."""
@@ -35,21 +35,23 @@ def confine(memory: int, seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 
 
 def read(data: bytes, pages: int, characters: int) -> tuple[str, bool]:
     """The text of a document, and whether that is all of it.
 
-    It is not if a page has a picture, or something drawn but no text; with attached files, an XFA form, too many pages
-    or too many characters. Raises `PdfiumError` for a file that cannot be opened, such as an encrypted one.
+    It is not if a page has a picture, or something drawn but no text; with attached files, an XFA form, or more pages,
+    characters, bookmarks, annotations, objects or nesting than the bounds. Raises `PdfiumError` for a file that cannot
+    be opened, such as an encrypted one.
     """
     document = pypdfium2.PdfDocument(data)
     document.init_forms()
     whole = (
         len(document) <= pages and not document.count_attachments() and document.get_formtype() < raw.FORMTYPE_XFA_FULL
     )
-    texts = [*_properties(document)]
+    bookmarks = [bookmark.get_title() for bookmark in islice(document.get_toc(), MAX_ENTRIES + 1)]
+    texts, whole = [*_properties(document), *bookmarks], whole and len(bookmarks) <= MAX_ENTRIES
     for number in range(min(len(document), pages)):
         text, is_whole = _page(document, number)
         texts.append(text)
@@ -61,21 +63,22 @@ def read(data: bytes, pages: int, characters: int) -> tuple[str, bool]:
 def _properties(document: pypdfium2.PdfDocument) -> Iterator[str]:
     values = document.get_metadata_dict()
     yield from (values.get(name, "") for name in _PROPERTIES)
-    yield from (bookmark.get_title() for bookmark in islice(document.get_toc(), MAX_ENTRIES))
 
 
 def _page(document: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
     """The text of a page with its annotations, as it is after these have been drawn onto it."""
     page = document[number]
-    notes = list(_annotations(page))
+    notes, count = list(_annotations(page)), raw.FPDFPage_GetAnnotCount(page)
     is_drawn = raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) != raw.FLATTEN_FAIL
     page.close()
     page = document[number]
     text = page.get_textpage().get_text_range().translate(_HYPHENS)
-    kinds = [item.type for item in islice(page.get_objects(max_depth=MAX_NESTING), MAX_OBJECTS)]
+    items = list(islice(page.get_objects(max_depth=MAX_NESTING), MAX_OBJECTS))
+    kinds, is_deep = [item.type for item in items], any(item.level >= MAX_NESTING - 1 for item in items)
     is_scan = raw.FPDF_PAGEOBJ_IMAGE in kinds or (bool(kinds) and not text.strip())
     page.close()
-    return "\n".join([text, *notes]), is_drawn and not is_scan and len(kinds) < MAX_OBJECTS
+    is_bounded = len(kinds) < MAX_OBJECTS and count <= MAX_ENTRIES and not is_deep
+    return "\n".join([text, *notes]), is_drawn and not is_scan and is_bounded
 
 
 def _annotations(page: pypdfium2.PdfPage) -> Iterator[str]:

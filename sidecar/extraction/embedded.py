@@ -8,7 +8,7 @@ import pkgutil
 import re
 from dataclasses import dataclass
 from itertools import islice
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from sidecar.extraction.json_body import JsonValue
 from sidecar.util import json
@@ -89,10 +89,12 @@ def passages(data: bytes) -> str:
 
 
 def _lenient_text(body: str) -> Embedded | None:
-    """Text in base64 with foreign characters, which browsers and many libraries skip."""
-    data = _from_base64(_NO_BASE64.sub("", body).rstrip("="))
-    text = None if data is None else _mostly_text(data)
-    return Embedded(text, pdf=pdf_of(data)) if data is not None and text else None
+    """Text or media in base64 with foreign characters, which browsers and many libraries skip or decode before."""
+    data = _from_base64(_NO_BASE64.sub("", unquote(body)).rstrip("="))
+    if data is None:
+        return None
+    text = _mostly_text(data)
+    return _embedded(text, data) if text or _is_media(data) else None
 
 
 def _in_charset(data: bytes, header: str) -> str | None:
@@ -142,7 +144,12 @@ def base64_value(value: str) -> Embedded | None:
     if data is None:
         return None
     text = _as_text(data, declared=False)
-    return _embedded(text, data) if text is not None or data.startswith(_MAGIC) or data[4:8] == b"ftyp" else None
+    return _embedded(text, data) if text is not None or _is_media(data) else None
+
+
+def _is_media(data: bytes) -> bool:
+    """Whether the bytes start like media, or are a PDF to a reader that looks further."""
+    return data.startswith(_MAGIC) or data[4:8] == b"ftyp" or bool(pdf_of(data))
 
 
 def text_of(data: bytes, content_type: str = "") -> str | None:

@@ -22,7 +22,9 @@ MIN_LETTERS, SAMPLE, FIRST_SAMPLE, MIN_FIRST_SHARE = 12, 14, 4, 0.3
 """Letters of a passage; its words that a change is tried on, the first of these, and the share that it must explain."""
 MIN_SAMPLE_SHARE, MIN_KNOWN_SHARE, MIN_CHANGED, MIN_FUNCTION_SHARE = 0.5, 0.66, 3, 0.14
 """Letters that one change makes known in the unknown words of the sample; of the passage in the end letters in known
-words, the different words that were changed (at least a fifth), and function words among its words."""
+words, the words that were changed (at least a fifth), and function words among its words."""
+MIN_DISTINCT = 2
+"""Different words that were changed: one name that is repeated is no misspelling."""
 VAGUE_MARGIN, MIN_EXACT_SHARE = 0.1, 0.08
 MIN_WORDLIKE, MIN_RARE_RANK = 0.7, 1_000
 """Letters of a passage in words without the punctuation of code; the rank from which a word is rare."""
@@ -199,7 +201,7 @@ def _flags(text: str, vocabulary: Vocabulary) -> str:
     words = text.lower().split()
     stripped = {word: word.strip(_EDGE) for word in set(words).difference(vocabulary.ranks)}
     flags = {word: _flag(word, vocabulary) for word in set(stripped.values())}
-    if len(flags) - [*flags.values()].count("0") < MIN_CHANGED and "2" not in flags.values():
+    if len(flags) - [*flags.values()].count("0") < MIN_DISTINCT and "2" not in flags.values():
         return ""
     return "".join([flags[stripped[word]] if word in stripped else "0" for word in words])
 
@@ -271,11 +273,12 @@ def _has_english_words(passage: Sequence[Token]) -> bool:
 def _is_english(words: Sequence[tuple[Token, str | None]]) -> bool:
     """Whether nearly all words are known now, several of them by the change, and some are function words."""
     known = sum(len(token.text) for token, word in words if word)
-    changed = {token.text: word for token, word in words if word and word != token.text}
+    changed = " ".join(word for token, word in words if word and word != token.text).split()
     read = " ".join(word for _, word in words if word).split()
     return (
         known >= MIN_KNOWN_SHARE * _letters([token for token, _ in words])
-        and len(" ".join(changed.values()).split()) >= max(MIN_CHANGED, 0.2 * len(set(read)))
+        and len(changed) >= max(MIN_CHANGED, 0.2 * len(read))
+        and len(set(changed)) >= MIN_DISTINCT
         and sum(word in FUNCTION_WORDS for word in read) >= MIN_FUNCTION_SHARE * len(read)
     )
 

@@ -62,11 +62,27 @@ def test_annotations_are_read() -> None:
     assert TEXT in read(pdf(text_page("Hello"), page=ANNOTATION))[0]
 
 
+def forms(levels: int) -> dict[int, bytes]:
+    """A picture inside so many forms, each inside another; the outermost has number 500."""
+    resources = (f"/BBox [0 0 999 999] /Resources << /XObject << /I1 {n + 501} 0 R >> >>" for n in range(levels))
+    head = "<< /Type /XObject /Subtype /Form {} /Length 6 >>\nstream\n/I1 Do\nendstream"
+    objects = {500 + n: head.format(entries).encode() for n, entries in enumerate(resources)}
+    return {**objects, 500 + levels: picture()[500]}
+
+
+NOTES = (
+    "/Annots ["
+    + "<< /Type /Annot /Subtype /Text /Rect [0 0 9 9] /Contents (Hello) >> " * (program.MAX_ENTRIES + 1)
+    + "]"
+)
 ATTACHED = "/Names << /EmbeddedFiles << /Names [(a) << /Type /Filespec /F (a) /EF << /F 500 0 R >> >>] >> >>"
 PARTIAL = {
     "a picture beside text": pdf(text_page(TEXT) + b" q 9 0 0 9 0 0 cm /I1 Do Q", more=picture()),
     "a scan": pdf(b"q 500 0 0 800 0 0 cm /I1 Do Q", more=picture()),
     "outlines of letters": pdf(b"0 0 m 100 100 l 50 50 l h f"),
+    "a picture inside forms": pdf(text_page(TEXT) + b" q /I1 Do Q", more=forms(3)),
+    "a picture deep inside forms": pdf(text_page(TEXT) + b" q /I1 Do Q", more=forms(40)),
+    "too many annotations": pdf(text_page(TEXT), page=NOTES),
     "an attached file": pdf(text_page(TEXT), catalog=ATTACHED, more={500: b"<< /Length 2 >>\nstream\nhi\nendstream"}),
 }
 

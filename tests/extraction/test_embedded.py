@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import encodings
 import zlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -221,6 +222,25 @@ def test_base64_with_foreign_characters_is_read_as_lenient_decoders_do(sign: str
     packed = base64.b64encode(b"read this line now, please").decode()
     body = sign.join(packed[at : at + 5] for at in range(0, len(packed), 5))
     assert data_url(f"data:text/plain;base64,{body}") == Embedded("read this line now, please")
+
+
+@pytest.mark.parametrize(
+    "change", [lambda packed: packed[:8] + " " + packed[8:], lambda packed: packed.replace("=", "%3D")]
+)
+def test_media_in_base64_with_foreign_characters_are_media(change: Callable[[str], str]) -> None:
+    """Readers skip a blank and decode what is percent-encoded, so it is no string without meaning."""
+    packed = base64.b64encode(base64.b64decode(PNG) + b"\x00").decode()
+    assert change(packed) != packed
+    assert data_url(f"data:image/png;base64,{change(packed)}") == Embedded(None)
+
+
+@pytest.mark.parametrize("before", [b"\x01", bytes(range(128, 192))])
+def test_a_pdf_behind_other_bytes_is_media(before: bytes) -> None:
+    """Its readers look for the mark in the first kilobyte."""
+    data = before + b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" + bytes(range(256))
+    content = base64_value(base64.b64encode(data).decode())
+    assert content is not None
+    assert (content.text, content.pdf) == (None, data)
 
 
 @pytest.mark.parametrize("magic", [b"BM", b"ID3", b"%PDF-1.7\n", b"GIF8"])

@@ -38,6 +38,7 @@ from sidecar.detectors.semantic.texts import ChannelText, TextView, is_hit
 from sidecar.detectors.semantic.views import views_to_score
 from sidecar.detectors.semantic.windows import Window, chunks
 from sidecar.errors import LayerError
+from sidecar.normalization import encodable
 from sidecar.util.fair_queue import FairQueue
 
 TIME_SLICE = 0.01
@@ -112,7 +113,7 @@ class _Job:
     early_exits: dict[int, ScoredWindow] = field(default_factory=dict)
     scored: list[ScoredWindow] = field(default_factory=list)
     parts: set[tuple[int, int, int]] = field(default_factory=set)
-    embedded: dict[int, list[Array]] = field(default_factory=dict)
+    embedded: dict[int, Sequence[Array]] = field(default_factory=dict)
     steps: Iterator[None] | None = None
     stopped_early: bool = False
 
@@ -289,15 +290,22 @@ class Batcher:
                     return
 
     def _embed(self, job: _Job) -> Iterator[None]:
-        """The features that were asked for, whether or not the window exited early; they change no score."""
+        """The features that were asked for, whether or not the window exited early; they change no score.
+
+        Of a text all of them or none.
+        """
         left = MAX_EMBEDDED
         for number, text in reversed(list(enumerate(job.texts))):
-            for window in islice(self._scorer.windows(text.text[:CHUNK]), min(left, text.embedded)):
-                left -= 1
+            windows = list(islice(self._scorer.windows(encodable(text.text[:CHUNK])), text.embedded))
+            if len(windows) > left:
+                return
+            left, features = left - len(windows), list[Array]()
+            for window in windows:
                 score = self._second_stage_score(window, text.channel, hit=False)
-                if score.features is not None:
-                    job.embedded.setdefault(number, []).append(score.features)
+                features += [] if score.features is None else [score.features]
                 yield
+            if text.embedded:
+                job.embedded[number] = features
 
     def _parts(self, job: _Job, source: TextView, window: Window) -> Generator[None, None, int]:
         """Score the parts of a window that no other window had, and return the cost."""

@@ -86,7 +86,7 @@ class SemanticLayer:
         return await asyncio.to_thread(self._report, request, result)
 
     def _report(self, request: ScanRequest, result: BatchResult) -> LayerReport:
-        embedded = (result.embedded.get(number, ()) for number in range(len(request.segments)))
+        embedded = (result.embedded.get(number) for number in range(len(request.segments)))
         rows = zip(request.segments, result.by_text(), embedded, result.pending_counts, strict=True)
         reports = [
             self._segment_report(segment, windows, features, complete=not pending)
@@ -99,8 +99,10 @@ class SemanticLayer:
         return replace(report, failure="budget") if pending and not result.stopped_early else report
 
     def _segment_report(
-        self, segment: Segment, windows: Sequence[ScoredWindow], embedded: Sequence[Array], *, complete: bool
+        self, segment: Segment, windows: Sequence[ScoredWindow], embedded: Sequence[Array] | None, *, complete: bool
     ) -> SegmentReport:
+        """`embedded`: None if no topics were compared; a report that lacks them must not be cached."""
+        complete = complete and (embedded is not None or not self._topics.windows_of(segment))
         worst = self._worst(windows)
         probabilities = [self._batcher.probability(window, TOKEN_TYPES[segment.channel]) for window in worst]
         classified = (
@@ -109,7 +111,7 @@ class SemanticLayer:
             for finding in self._classifier_findings(segment, window, probability)
         )
         similar = self._similarity_findings(segment, windows)
-        findings = (*classified, *similar, *self._topic_findings(segment, embedded))
+        findings = (*classified, *similar, *self._topic_findings(segment, embedded or ()))
         score = max([0.0, *probabilities, *(finding.score for finding in findings if finding.decides)])
         return SegmentReport(score, findings, complete, tuple(self._suspicious(segment, windows)))
 

@@ -20,6 +20,7 @@ from sidecar.detectors.semantic.background import BACKGROUND, FOLLOW_UPS
 from sidecar.detectors.semantic.encoder import Encoder
 from sidecar.detectors.semantic.nearest_neighbours import SimilarRule, embed, unit
 from sidecar.detectors.semantic.prose import is_prose
+from sidecar.normalization import encodable
 from sidecar.types import Segment, Source
 
 MIN_WORDS = 5
@@ -56,7 +57,7 @@ class Topics:
         """How many windows of a segment are to be embedded: none unless it is a user's turn with a topic of its own."""
         if not self._rules or segment.source is not Source.USER or segment.joined or segment.pieces:
             return 0
-        text = segment.text[:_READ]
+        text = encodable(segment.text[:_READ])
         return MAX_WINDOWS if len(_WORDS.findall(text)) >= MIN_WORDS and is_prose(text) else 0
 
     def hits(self, features: Sequence[Array]) -> list[TopicHit]:
