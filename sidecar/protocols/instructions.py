@@ -39,7 +39,7 @@ def add_to_system_instruction(body: Json, text: str) -> bool:
     if _CACHED & {name for name, value in body.items() if value}:
         return False
     name = "system_instruction" if "system_instruction" in body else "systemInstruction"
-    content = body.get(name, {})
+    content = body.get(name) or {}
     if not isinstance(content, dict):
         return False
     parts = content.get("parts", [])

@@ -133,9 +133,8 @@ class Proxy:
                 if exchange.outcome.blocked:
                     return self._block_response(exchange)
             upstream_request = exchange.upstream_request(route, uncompressed=False)
-            return await self._websockets.serve(
-                exchange, replace(upstream_request, model=exchange.request.query.get("model"))
-            )
+            model = exchange.request.query.get("model")
+            return await self._websockets.serve(exchange, replace(upstream_request, model=model))
         exchange.body = await self._reader.read(exchange.request, route)
         if isinstance(exchange.body.content, bytes) and len(exchange.body.content) > SMALL_BODY:
             await self._gatekeeper.charge(exchange.request, len(exchange.body.content))
