@@ -153,6 +153,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (ANSWERS, (("allow", "flag", "block", "unscanned"),)),
     (ACTIONS, (("flag", "block", "ask"),)),
     (PDFS, (("read", "partial", "failed", "timeout", "overload"),)),
+    (MARKED, (("marked", "unmarked"),)),
     (NO_ROOM, (("body", "connection"),)),
     (RELOADS, (("done", "rejected"),)),
     (JUDGE_CALLS, (("answered", "cached", *_JUDGE_CAUSES),)),

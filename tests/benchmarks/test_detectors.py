@@ -90,7 +90,8 @@ def test_the_highest_text_decides_about_a_unit(tmp_path: Path) -> None:
     answers = {"a": [0.2, False, 1.0], "b": [0.9, True, 2.0]}
     (tmp_path / "peers").mkdir()
     (tmp_path / "peers" / "score.py").write_text(
-        f"import json, sys\nfor line in sys.stdin: print(json.dumps({answers}[json.loads(line)]))\n",
+        "import json, sys, time\n"
+        f"for line in sys.stdin: print(json.dumps({answers}[json.loads(line)]))\ntime.sleep(1)\n",
         "utf-8",
     )
     found, megabytes = theirs(Path(sys.executable), "any", [["a", "b"], ["a"]], tmp_path / "peers" / "score.py")
