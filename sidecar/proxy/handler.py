@@ -211,7 +211,7 @@ class Proxy:
         """Mark the untrusted texts of the allowed request. Raises `BodyError` if one cannot be and must be."""
         body, keeps = exchange.body, self._settings.actions.mode != "off"
         if isinstance(body.content, bytes) and body.document is not None and not exchange.is_signed:
-            marked = await run_off_loop(body.content, mark_body, body.content, body.document, route, setting, keeps)
+            marked = await asyncio.to_thread(mark_body, body.content, body.document, route, setting, keeps)
             content, exchange.marks = marked
             exchange.body = replace(body, content=content, decoded=body.decoded or content is not body.content)
         else:
