@@ -180,7 +180,7 @@ class Limits(Section):
     body_timeout: Duration = 15.0
     body_rate: Size = Field(default=8_000, ge=1)
     header_timeout: Duration = 15.0
-    depth: int = Field(default=64, ge=8, le=512)
+    depth: int = Field(default=64, ge=8, le=250)  # orjson writes no more than 254 levels
     bodies: Size = 384 * 1024 * 1024
     connections: int = Field(default=4096, ge=16)
 

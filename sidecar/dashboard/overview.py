@@ -19,6 +19,7 @@ from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.policy import Policy
 from sidecar.policy.reductions import reductions
 from sidecar.storage import Filter, Group
+from sidecar.storage.analytics import RULE_ROWS
 
 MOST_ROWS = 8
 
@@ -64,6 +65,7 @@ class Overview:
             rules=(await figures.by_rule(newest))[:MOST_ROWS],
             titles={rule.id: rule.title for rule in self._policy().rules},
             latency=await figures.latency(newest),
+            rule_rows=RULE_ROWS,
             share=share,
         )
         return refreshed(answer, form)

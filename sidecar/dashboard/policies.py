@@ -54,7 +54,7 @@ class Policies:
         offset = form.whole("offset", 0, MAX_OFFSET) or 0
         groups = await _hits(visit)
         hits = {name: group.scans for name, group in groups.items()}
-        marks = await visit.store.exceptions.by_rule(visit.teams)
+        marks = await visit.store.exceptions.by_rule(visit.selected_teams)
         marked = {rule: marks_of_rule.exceptions for rule, marks_of_rule in marks.items()}
         rules = sorted(_matching(policy.rules, form), key=_order(sort, hits, marked))
         answer = visit.page(
@@ -96,8 +96,8 @@ class Policies:
             seeks=seeks,
             layer=layer_of(rule),
             hits=groups.get(rule_id, Group(rule_id, 0, 0)),
-            marks=(await visit.store.exceptions.by_rule(visit.teams)).get(rule_id, Marks()),
-            newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id, teams=visit.teams),
+            marks=(await visit.store.exceptions.by_rule(visit.selected_teams)).get(rule_id, Marks()),
+            newest=await visit.store.exceptions.query(MOST_MARKS, rule=rule_id, teams=visit.selected_teams),
             names={key.id: key.name for key in await visit.keys()},
             share=share if visit.selected_teams is None else None,  # their hits are of the newest decisions only
         )

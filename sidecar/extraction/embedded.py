@@ -89,12 +89,20 @@ def passages(data: bytes) -> str:
 
 
 def _lenient_text(body: str) -> Embedded | None:
-    """Text or media in base64 with foreign characters, which browsers and many libraries skip or decode before."""
-    data = _from_base64(_NO_BASE64.sub("", unquote(body)).rstrip("="))
-    if data is None:
-        return None
-    text = _mostly_text(data)
-    return _embedded(text, data) if text or _is_media(data) else None
+    """Text in base64 with foreign characters, which browsers and many libraries skip or decode before."""
+    data = _leniently(body)
+    text = None if data is None else _mostly_text(data)
+    return Embedded(text, pdf=pdf_of(data)) if data is not None and text else None
+
+
+def lenient_media(value: str) -> Embedded | None:
+    """Media in such base64, bare or in a `data:` URL. Text with a few chosen letters in front is taken for it, too."""
+    data = _leniently(value.partition(",")[2] if value[:5].lower() == "data:" else value)
+    return _embedded(None, data) if data is not None and _is_media(data) else None
+
+
+def _leniently(body: str) -> bytes | None:
+    return _from_base64(_NO_BASE64.sub("", unquote(body)).rstrip("="))
 
 
 def _in_charset(data: bytes, header: str) -> str | None:

@@ -241,6 +241,13 @@ class Walker:
         ):
             self.references.append(at.path)
 
+    def _add_lenient_media(self, text: str, at: Location, *, in_media_field: bool) -> None:
+        """Note what only some readers take for media; the string is scanned as well."""
+        if in_media_field or text[:5].lower() == "data:":
+            content = embedded.lenient_media(text)
+            if content is not None:
+                self.media.append((at.path, content.pdf))
+
     def _add_embedded(self, text: str, at: Location) -> bool:
         """Add text embedded in the string and note media. True if the string itself need not be scanned.
 
@@ -253,6 +260,7 @@ class Walker:
             if content is None and text[:8].lower().startswith(("http://", "https://")):
                 self.media.append((at.path, b""))
         if content is None:
+            self._add_lenient_media(text, at, in_media_field=in_media_field)
             return False
         if content.text is not None:
             self._add(content.text, at._replace(source=Source.UNTRUSTED), prose=False)

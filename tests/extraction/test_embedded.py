@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, passages, text_of
+from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, lenient_media, passages, text_of
 
 TEXT = "read this: é"
 PACKED = base64.b64encode(TEXT.encode()).decode()
@@ -231,7 +231,7 @@ def test_media_in_base64_with_foreign_characters_are_media(change: Callable[[str
     """Readers skip a blank and decode what is percent-encoded, so it is no string without meaning."""
     packed = base64.b64encode(base64.b64decode(PNG) + b"\x00").decode()
     assert change(packed) != packed
-    assert data_url(f"data:image/png;base64,{change(packed)}") == Embedded(None)
+    assert lenient_media(f"data:image/png;base64,{change(packed)}") == lenient_media(change(packed)) == Embedded(None)
 
 
 @pytest.mark.parametrize("before", [b"\x01", bytes(range(128, 192))])
