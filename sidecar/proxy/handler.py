@@ -32,7 +32,7 @@ from sidecar.proxy.history import MAX_PASSES, strip_refused_turns
 from sidecar.proxy.redaction import Redactor
 from sidecar.proxy.relay import relay
 from sidecar.proxy.request_body import EMPTY, RequestReader
-from sidecar.proxy.spotlighting import UntrustedSetting, mark_body, unmarked_texts
+from sidecar.proxy.spotlighting import UntrustedSetting, mark, unmarked_texts
 from sidecar.proxy.websockets import WebSocketProxy
 from sidecar.response_scan.scanner import ResponseScanner, ResponseScannerFactory
 from sidecar.scan.engine import Engine
@@ -211,8 +211,7 @@ class Proxy:
         """Mark the untrusted texts of the allowed request. Raises `BodyError` if one cannot be and must be."""
         body, keeps = exchange.body, self._settings.actions.mode != "off"
         if isinstance(body.content, bytes) and body.document is not None and not exchange.is_signed:
-            marked = await asyncio.to_thread(mark_body, body.content, body.document, route, setting, keeps)
-            content, exchange.marks = marked
+            content, exchange.marks = await mark(body.content, body.document, route, setting, keeps)
             exchange.body = replace(body, content=content, decoded=body.decoded or content is not body.content)
         else:
             exchange.marks = unmarked_texts(body.texts.segments)

@@ -8,6 +8,7 @@ the original texts before.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import re
 import secrets
@@ -32,8 +33,13 @@ MARK = "\ue000"
 NONCE_BYTES = 6
 _SECRET = secrets.token_bytes(32)
 """Of this process and of the workers that are forked from it."""
-_GAP = re.compile(r"[\s\u200b\u2800\u3164]+")
-"""Blanks between words, with three characters that show none and are no white space to Python."""
+_BLANK = r"\s\u200b\u2800\u3164"
+"""White space, and three characters that show nothing and are none to Python."""
+_GAP = re.compile(rf"(?<![{_BLANK}])(?:(?![\r\n])[{_BLANK}]|(?=[\r\n]))")
+"""The first blank between two words, or the place before it if that is a line break: these stay, and so does the
+width of indentation."""
+THREAD_BYTES = 16_384
+"""Bytes of a body from which it is marked in a thread: some milliseconds of work."""
 _TURNS = ("messages", "input", "contents")
 
 
@@ -46,6 +52,15 @@ class Marks:
 
 
 NO_MARKS = Marks()
+
+
+async def mark(
+    content: bytes, document: JsonValue, route: Route, setting: UntrustedSetting, keeps: bool
+) -> tuple[bytes, Marks]:
+    """`mark_body`, without holding the event loop for long."""
+    if len(content) > THREAD_BYTES:
+        return await asyncio.to_thread(mark_body, content, document, route, setting, keeps)
+    return mark_body(content, document, route, setting, keeps)
 
 
 def mark_body(
@@ -114,17 +129,12 @@ class Spotlight:
         """The text between delimiters, JSON as well: an order may be spread over names and single words."""
         text = self._forged.sub("-", text)
         if self._datamark:
-            text = _GAP.sub(_mark_gap, text)
+            text = _GAP.sub(MARK, text)
         return f"[data {self._nonce}]\n{text}\n[end {self._nonce}]"
 
     def mark_value(self, text: str) -> str:
         """The same for a value in the object of a result, where ids and single words stay."""
         return text if is_word(text) or not text.strip() or _is_media(text) else self.mark(text)
-
-
-def _mark_gap(gap: re.Match[str]) -> str:
-    """A mark in place of the first blank; line breaks and indentation stay."""
-    return MARK + (gap[0] if gap[0][0] in "\r\n" else gap[0][1:])
 
 
 def _is_media(text: str) -> bool:
