@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +17,12 @@ from sidecar.storage import Store
 # A busy machine makes an example slow, not wrong.
 settings.register_profile("sidecar", deadline=None)
 settings.load_profile("sidecar")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays, so the garbage collector need not go through it with every test."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

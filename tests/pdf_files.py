@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
+from functools import cache
 
 _PADDING = bytes.fromhex("28BF4E5E4E758A4164004E56FFFA01082E2E00B6D0683E802F0CA9FE6453697A")
 _PERMISSIONS = -44
@@ -67,10 +68,17 @@ def encrypted(text: str, password: str) -> bytes:
     return _with_table(objects, f"/Encrypt {number + 1} 0 R /ID [<{_ID.hex()}> <{_ID.hex()}>]")
 
 
+@cache
 def bomb(size: int) -> bytes:
-    """One page whose content is `size` bytes, compressed twice to some kilobytes."""
-    packer = zlib.compressobj(9)
-    inner = b"".join(packer.compress(b"q Q " * 250_000) for _ in range(size // 1_000_000)) + packer.flush()
+    """One page whose content is `size` bytes, compressed twice to some kilobytes.
+
+    The pieces of the inner stream are the same bytes, since none refers to the one before it.
+    """
+    piece, packer, checksum = b"q Q " * 250_000, zlib.compressobj(9, wbits=-15), 1
+    packed_piece = packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH)
+    for _ in range(size // len(piece)):
+        checksum = zlib.adler32(piece, checksum)
+    inner = b"\x78\xda" + packed_piece * (size // len(piece)) + packer.flush() + checksum.to_bytes(4, "big")
     packed = zlib.compress(inner, 9)
     entries = f"/Filter [/FlateDecode /FlateDecode] /Length {len(packed)}"
     objects = _objects((b"",), False, "", "")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+import fork_server
 import httpx2 as httpx
 import yaml
 
@@ -71,6 +72,12 @@ def together(started: Sequence[subprocess.Popen[bytes]], seconds: float = 60.0) 
     return outcomes(started, seconds)
 
 
+def sidecar(folder: Path, *arguments: str, stdin: bytes = b"", **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a `sidecar` command in a folder, with further variables of the environment; the output as text."""
+    done = fork_server.run(arguments, {**clean_environment(), **environ}, stdin=stdin, cwd=folder)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
 @dataclass
 class SidecarProcess:
     """A real `sidecar serve` in a child process with its own store. It is killed after its test (`no_survivors`).
@@ -120,10 +127,11 @@ class SidecarProcess:
     def start(self) -> SidecarProcess:
         """Start and wait until it is ready."""
         self.write_config()
-        serve = [self.python, "-m", "sidecar", "serve", "--config", str(self.config)]
-        command = [*self.launcher, *serve, *self.arguments]
+        serve = ["serve", "--config", str(self.config), *self.arguments]
+        is_usual = self.python == sys.executable and not self.launcher
+        command = serve if is_usual else [*self.launcher, self.python, "-m", "sidecar", *serve]
         with (self.folder / "output").open("ab") as output:
-            self.process = subprocess.Popen(
+            self.process = (fork_server.Command if is_usual else subprocess.Popen)(
                 command, stdout=output, stderr=output, cwd=self.folder, env=clean_environment(), process_group=0
             )
         self.started.append((self, self.process))
@@ -155,16 +163,7 @@ class SidecarProcess:
 
     def cli(self, *arguments: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a `sidecar` command on the same settings."""
-        command = [self.python, "-m", "sidecar", *arguments]
-        return subprocess.run(
-            command,
-            input=stdin,
-            capture_output=True,
-            cwd=self.folder,
-            env=clean_environment(),
-            timeout=120,
-            check=False,
-        )
+        return fork_server.run(arguments, clean_environment(), stdin=stdin or b"", cwd=self.folder, timeout=120)
 
     def new_key(self, name: str = "test", *options: str) -> dict[str, str]:
         """Create a key with the command line next to the running server."""

@@ -19,13 +19,13 @@ from sidecar.decision_log import DecisionLog
 from sidecar.errors import BodyError
 from sidecar.extraction import json_body, scan_request
 from sidecar.scan.engine import Engine
+from sidecar.scan.results import explanation, scan_result
 from sidecar.scan.selection import ScanInput
 from sidecar.scan.service import ScanOutcome
 from sidecar.server.headers import SCAN_PATHS, scan_key
 from sidecar.server.middleware import Gatekeeper, new_decision_id
 from sidecar.server.responses import DECISION_ID, joined_names, scan_headers
-from sidecar.taxonomy import identifiers
-from sidecar.types import Finding, LayerReport, Verdict
+from sidecar.types import Verdict
 from sidecar.util import json
 
 Parse = Callable[[json_body.JsonValue], Any]
@@ -85,56 +85,6 @@ class ScanApi:
         except BodyError as error:
             error.status = 422
             raise
-
-
-def scan_result(verdict: Verdict) -> dict[str, object]:
-    """The six fields of the specification."""
-    return {
-        "risk_score": verdict.risk_score,
-        "action": verdict.action,
-        "threats": list(verdict.threats),
-        "latency_ms": verdict.latency_ms,
-        "layer_used": verdict.layer_used,
-        "reasoning": verdict.reasoning,
-    }
-
-
-def explanation(verdict: Verdict) -> dict[str, object]:
-    """The six fields, then findings, layers and the policy revision. Holds no text of the prompt."""
-    return {
-        **scan_result(verdict),
-        "findings": [_finding(finding) for finding in verdict.findings],
-        "layers": [_layer(report) for report in verdict.reports],
-        "policy_revision": verdict.revision,
-    }
-
-
-def _finding(finding: Finding) -> dict[str, object]:
-    return {
-        "rule": finding.rule,
-        "label": finding.label,
-        "score": round(finding.score, 4),
-        "layer": finding.layer,
-        "path": finding.path,
-        "start": finding.start,
-        "end": finding.end,
-        "view": finding.view,
-        "decides": finding.decides,
-        "hint": finding.hint,
-        "excepted": finding.excepted,
-        "evidence": finding.evidence,
-        "taxonomy": list(identifiers(finding.rule, finding.label)),
-    }
-
-
-def _layer(report: LayerReport) -> dict[str, object]:
-    return {
-        "layer": report.layer,
-        "score": None if report.score is None else round(report.score, 4),
-        "elapsed_ms": round(report.elapsed * 1000, 3),
-        "failure": report.failure,
-        "detail": dict(report.detail),
-    }
 
 
 def _respond(

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import click
 
-from sidecar.api.scan import explanation, scan_result
 from sidecar.cli import output
 from sidecar.cli.common import CONFIG, JSON, async_command, emit, load_settings
 from sidecar.cli.terminal import for_each, plain
@@ -22,6 +21,7 @@ from sidecar.file_scan.sarif import sarif
 from sidecar.file_scan.walk import FoundFile
 from sidecar.policy import Policy
 from sidecar.runtime.builder import open_scanner
+from sidecar.scan.results import explanation, scan_result
 from sidecar.scan.service import ScanService
 from sidecar.types import Action, ScanRequest, Segment, Source
 

@@ -230,16 +230,19 @@ def _read(name: str, content: bytes, problems: list[str]) -> list[Rule]:
     except (yaml.YamlError, *YAML_ERRORS) as error:
         problems.append(f"{name}: {yaml.describe(error)}")
     else:
-        return [rule for values in outer.rules if (rule := _rule(name, outer, values, problems))]
+        expanded: dict[str, str] = {}
+        return [rule for values in outer.rules if (rule := _rule(name, outer, values, expanded, problems))]
     return []
 
 
-def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) -> Rule | None:
+def _rule(
+    name: str, outer: _File, values: dict[str, Any], expanded: dict[str, str], problems: list[str]
+) -> Rule | None:
     where = f"{name}: {values.get('id', 'a rule without id')}"
     try:
         patterns = values.get("patterns")
         if isinstance(patterns, list):
-            values = {**values, "patterns": [expand(str(pattern), outer.words) for pattern in patterns]}
+            values = {**values, "patterns": [expand(str(pattern), outer.words, expanded) for pattern in patterns]}
         defaults = {"status": "hint", "channels": ["direct"]} if values.get("topic") else {"status": outer.status}
         return Rule.model_validate({"label": outer.family, **defaults, **values})
     except ValidationError as error:
@@ -249,8 +252,12 @@ def _rule(name: str, outer: _File, values: dict[str, Any], problems: list[str]) 
     return None
 
 
-def expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
-    """`{name}` replaced by its definition in `words`; definitions may use each other, a few levels deep."""
+def expand(pattern: str, words: Mapping[str, str], expanded: dict[str, str] | None = None, depth: int = 6) -> str:
+    """`{name}` replaced by its definition in `words`; definitions may use each other, a few levels deep.
+
+    `expanded` keeps the definitions with nothing left to replace, for the next pattern with the same `words`.
+    """
+    expanded = {} if expanded is None else expanded
     if not depth:
         raise ValueError("words are defined by themselves, or too deep")
     parts, position = [], 0
@@ -260,7 +267,9 @@ def expand(pattern: str, words: Mapping[str, str], depth: int = 6) -> str:
             continue
         if name not in words:
             raise ValueError(f"{{{name}}} is not defined under words")
-        parts += [pattern[position : match.start()], "(?:", expand(words[name], words, depth - 1), ")"]
+        if name not in expanded:
+            expanded[name] = expand(words[name], words, expanded, depth - 1)
+        parts += [pattern[position : match.start()], "(?:", expanded[name], ")"]
         position = match.end()
     return "".join([*parts, pattern[position:]])
 

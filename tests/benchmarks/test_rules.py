@@ -8,22 +8,26 @@ from benchmarks.rules import BLOCKING, Hostile, for_re, median, plain, real
 from sidecar import policy
 from sidecar.types import Finding, Label, LayerName
 
-HOSTILE = Hostile(policy.load().rules)
+
+@pytest.fixture(scope="module")
+def hostile() -> Hostile:
+    """Of the shipped rules."""
+    return Hostile(policy.load().rules)
 
 
 @pytest.mark.parametrize("size", [50, 1_000])
-def test_texts_have_the_size_that_was_asked_for(size: int) -> None:
+def test_texts_have_the_size_that_was_asked_for(hostile: Hostile, size: int) -> None:
     """Texts of every kind have the requested size."""
-    texts = [plain(size), *real(size), HOSTILE.text(size), HOSTILE.literals(size)]
+    texts = [plain(size), *real(size), hostile.text(size), hostile.literals(size)]
     assert {len(text) for text in texts} == {size}
 
 
-def test_hostile_text_is_new_each_time() -> None:
+def test_hostile_text_is_new_each_time(hostile: Hostile) -> None:
     """A repeated text would be served from the caches of the first."""
-    assert len({*HOSTILE.fresh(200), HOSTILE.literals(200), HOSTILE.literals(200)}) >= 17
+    assert len({*hostile.fresh(200), hostile.literals(200), hostile.literals(200)}) >= 17
 
 
-def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
+def test_thinned_text_has_no_piece_that_a_rule_is_certain_of(hostile: Hostile) -> None:
     """It consists of pieces that no rule matches with certainty."""
     requested: list[str] = []
 
@@ -31,7 +35,7 @@ def test_thinned_text_has_no_piece_that_a_rule_is_certain_of() -> None:
         requested.append(text)
         return [Finding("A-1", Label.JAILBREAK, BLOCKING - 0.1 * (len(requested) % 2), LayerName.RULES, "prompt")]
 
-    text = HOSTILE.thinned(600, scan)
+    text = hostile.thinned(600, scan)
     assert text == " ".join(requested[::2])[:600]
 
 

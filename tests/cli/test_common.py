@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
-from support import clean_environment
+from support import sidecar
 
 from sidecar.cli.common import Duration, async_command, emit
 from sidecar.errors import ConfigError
@@ -51,11 +49,7 @@ def test_errors_become_exit_codes_and_one_message(argument: str, code: int, mess
 def test_what_ends_a_command_is_json_where_the_log_is(tmp_path: Path) -> None:
     """A wrong setting is not lost in a pipeline of JSON: one line, with the single problems."""
     (tmp_path / "config.yaml").write_text("scan:\n  treshold: 1\nmode: observe\n", "utf-8")
-    environment = {**clean_environment(), "SIDECAR__LOG__FORMAT": "json"}
-    command = [sys.executable, "-m", "sidecar", "serve"]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=250, check=False
-    )
+    ended = sidecar(tmp_path, "serve", SIDECAR__LOG__FORMAT="json")
     (line,) = ended.stderr.splitlines()
     event = json.loads(line)
     assert (ended.returncode, event["event"], event["level"]) == (2, "command_failed", "error")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 from kubernetes.test_inspection import APP, RUNNING, pod
 from kubernetes.test_objects import workload
-from support import clean_environment
+from support import sidecar
 
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
@@ -27,9 +26,8 @@ def listed(*pods: dict[str, Any]) -> str:
 
 def doctor(*arguments: str, stdin: str = "", path: str | None = None) -> subprocess.CompletedProcess[str]:
     """`sidecar doctor` with these arguments."""
-    command = [sys.executable, "-m", "sidecar", "doctor", *arguments]
-    environ = {**clean_environment(), **({"PATH": path} if path is not None else {})}
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environ, timeout=250, check=False)
+    environ = {"PATH": path} if path is not None else {}
+    return sidecar(Path.cwd(), "doctor", *arguments, stdin=stdin.encode(), **environ)
 
 
 def test_a_protected_pod_ends_with_0_and_an_unprotected_one_with_1() -> None:

@@ -10,7 +10,7 @@ import httpx2 as httpx
 import pytest
 import yaml
 from kubernetes.test_objects import workload
-from support import ONE_RULE, SidecarProcess, clean_environment, free_port
+from support import ONE_RULE, SidecarProcess, free_port, sidecar
 
 from sidecar.kubernetes.objects import inject
 from sidecar.kubernetes.options import Options
@@ -18,10 +18,7 @@ from sidecar.kubernetes.options import Options
 
 def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """`sidecar` with these arguments."""
-    command = [sys.executable, "-m", "sidecar", *arguments]
-    return subprocess.run(
-        command, input=stdin, capture_output=True, text=True, env=clean_environment(), timeout=250, check=False
-    )
+    return sidecar(Path.cwd(), *arguments, stdin=stdin.encode())
 
 
 def test_manifests_in_manifests_out_and_twice_is_once(tmp_path: Path) -> None:

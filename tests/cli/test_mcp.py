@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from support import ONE_RULE, clean_environment
+from support import ONE_RULE, sidecar
 
 from sidecar.cli.mcp import server_name
 from sidecar.storage import Pin, Store
@@ -31,10 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
     """Run `sidecar mcp`."""
-    line = [sys.executable, "-m", "sidecar", "mcp", *arguments]
-    return subprocess.run(
-        line, input=stdin, capture_output=True, text=True, cwd=folder, env=clean_environment(), timeout=100, check=False
-    )
+    return sidecar(folder, "mcp", *arguments, stdin=stdin.encode())
 
 
 def listing(description: str, *more: str) -> dict[str, Any]:
@@ -65,8 +62,7 @@ def test_a_server_is_wrapped_and_scanned(folder: Path) -> None:
     plain, refused = talk(folder, script, *calls)
     assert plain["result"]["content"][0]["text"] == '{"q": "rain"}'
     assert refused["result"]["isError"]
-    export = [sys.executable, "-m", "sidecar", "admin", "export"]
-    done = subprocess.run(export, capture_output=True, cwd=folder, env=clean_environment(), check=True)
+    done = sidecar(folder, "admin", "export")
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     decision = next(row for row in rows if row["action"] == "block")
     assert decision["id"] in refused["result"]["content"][0]["text"]

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from support import ONE_RULE, clean_environment
+from support import ONE_RULE, sidecar
 
 from sidecar.cli.scan import scan as scan_command
 
@@ -31,10 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 def scan(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command."""
-    line = [sys.executable, "-m", "sidecar", "scan", *arguments]
-    return subprocess.run(
-        line, capture_output=True, text=True, cwd=folder, env=clean_environment(), timeout=100, check=False
-    )
+    return sidecar(folder, "scan", *arguments)
 
 
 def test_a_folder_is_scanned_with_line_and_column(folder: Path) -> None:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from sidecar.detectors.rules.fragments import ASCII_CASE_VARIANTS, DIGIT, NON_ASCII, SEPARATOR, Strings
-from sidecar.detectors.rules.parser import parse
+from sidecar.detectors.rules.parser import clear_groups, parse
 
 Literal = bytes | str
 MAX_EXTRA_CLAUSES, MIN_WEIGHT = 4, 2
@@ -53,9 +53,10 @@ def required_literals(pattern: str) -> RequiredLiterals:
 
 
 def clear_caches() -> None:
-    """Drop the caches filled while patterns are read: 50,000 strings for the shipped ones."""
+    """Drop the caches filled while patterns are read: 50,000 strings and the groups of the shipped ones."""
     _literal.cache_clear()
     _weight.cache_clear()
+    clear_groups()
 
 
 def normalized(data: bytes) -> bytes:

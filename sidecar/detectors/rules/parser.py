@@ -41,6 +41,15 @@ IsSelective = Callable[[str], bool]
 Cost = Callable[[Strings], tuple[int, int]]
 _EMPTY_FRAGMENT, _BOUNDARY = Fragment(EMPTY), Fragment(frozenset({SEPARATOR}))
 _ASSERTIONS = {"b": _BOUNDARY, "A": _BOUNDARY, "z": _BOUNDARY, "B": _EMPTY_FRAGMENT}
+MIN_SHARED, GROUP_KEY = 24, 24
+"""Characters from which a group is remembered, and by which it is looked up."""
+_groups: dict[tuple[bool, str], dict[str, Fragment]] = {}
+"""Groups that have been read, with their closing parenthesis: patterns share the alternations of `words`."""
+
+
+def clear_groups() -> None:
+    """Forget the groups of the patterns read so far."""
+    _groups.clear()
 
 
 def parse(pattern: str, is_selective: IsSelective, cost: Cost) -> Fragment:
@@ -186,12 +195,26 @@ class _Parser:
     def _group(self) -> Fragment:
         if self._text.startswith("?:", self._position):
             self._position += 2
-        elif self._accept(_FLAGS_GROUP, "?"):
+            return self._shared_group()
+        if self._accept(_FLAGS_GROUP, "?"):
             return _EMPTY_FRAGMENT
-        else:
-            self._accept(_GROUP_PREFIX, "?")
+        self._accept(_GROUP_PREFIX, "?")
         inside = self.alternatives()
         self._position += 1
+        return inside
+
+    def _shared_group(self) -> Fragment:
+        """The inside of a group; what begins with one that has been read, to its parenthesis, is read the same way."""
+        start = self._position
+        known = _groups.setdefault((self._case_sensitive, self._text[start : start + GROUP_KEY]), {})
+        for text, fragment in known.items():
+            if self._text.startswith(text, start):
+                self._position += len(text)
+                return fragment
+        inside = self.alternatives()
+        self._position += 1
+        if self._position - start >= MIN_SHARED:
+            known[self._text[start : self._position]] = inside
         return inside
 
     def _class_body(self) -> str:

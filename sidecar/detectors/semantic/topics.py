@@ -27,6 +27,8 @@ MIN_WORDS = 5
 """Words of a turn from which it has a topic of its own."""
 MAX_WINDOWS = 4
 """First windows of a turn that are compared: some 300 words."""
+SAME = 1e-4
+"""Cosines that differ by less are equal: how a product is rounded depends on the shapes of the matrices."""
 _READ = 4_000
 """First characters of a turn whose words are counted."""
 _WORDS = re.compile("[\u3005-\u3007\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3\u0e00-\u0eff]{2}|\\w+(?:['\u2019-]\\w+)*")
@@ -79,6 +81,6 @@ class Topics:
         if rule.topic == "allowed":
             is_met, limit = nearest < self._far, f"below {self._far:.2f}"
         else:
-            is_met, limit = nearest >= self._near and nearest > to_allowed[window], f"from {self._near:.2f}"
+            is_met, limit = nearest >= self._near and nearest > to_allowed[window] + SAME, f"from {self._near:.2f}"
         evidence = f"cosine {nearest:.2f} to line {example + 1} of similar_to, the nearest; matches {limit}"
         return TopicHit(rule, evidence) if is_met else None
