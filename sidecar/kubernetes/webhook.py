@@ -52,7 +52,8 @@ class Webhook:
     def __init__(self, place: Place, terms: Request, *, own_namespace: str | None = None) -> None:
         self.port = self.health_port = 0
         self._place, self._terms, self._namespace = place, terms, own_namespace
-        self._tls = _context()
+        self._certified = self._tls = _context()
+        self._tls.sni_callback = self._choose
         self._reloader = Reloader(lambda: [place.certificate, place.key], self._renew)
         self._stack = AsyncExitStack()
 
@@ -75,8 +76,11 @@ class Webhook:
 
     async def _renew(self) -> None:
         """Load the certificate for new connections. One that does not fit its key is rejected; the old one stays."""
-        await asyncio.to_thread(_load, _context(), self._place)
-        await asyncio.to_thread(_load, self._tls, self._place)
+        self._certified = await asyncio.to_thread(_load, self._place)
+
+    def _choose(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        """Give a handshake the newest certificate: a context in use must not be changed in the middle of one."""
+        connection.context = self._certified
 
     def _reviews(self) -> web.Application:
         app = web.Application(middlewares=[error_boundary()], client_max_size=BODY_BYTES)
@@ -123,12 +127,14 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _load(context: ssl.SSLContext, place: Place) -> None:
+def _load(place: Place) -> ssl.SSLContext:
+    context = _context()
     try:
         context.load_cert_chain(place.certificate, place.key)
     except (OSError, ssl.SSLError) as error:
         reason = error.strerror or type(error).__name__
         raise ConfigError("the certificate cannot be used", [f"{place.certificate}: {reason}"]) from None
+    return context
 
 
 async def _listen(stack: AsyncExitStack, app: web.Application, host: str, port: int, tls: ssl.SSLContext | None) -> int:

@@ -12,6 +12,7 @@ guide for rule authors.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -44,7 +45,7 @@ MAX_COMPILED = 128
 SHIPPED = Path("shipped")
 """Stands for the shipped policies in a list of paths, so that custom ones can be added to them."""
 KINDS = ("patterns", "hidden_in", "similar_to", "question")
-_WORD_REFERENCE = re2.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
+_WORD_REFERENCE = re.compile(r"\\[xpP]\{[^}]*\}|\{([a-z_]+)\}")
 """A name in braces, but not RE2's own `\\x{ad}` and `\\p{Greek}`."""
 
 

@@ -45,7 +45,8 @@ def test_a_clock_that_jumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, tmp_path / "clock.c", "-ldl"], check=True)
     jump.write_text("0", "ascii")
     limits = {"rate": "2/hour", "burst": 3}
-    running = SidecarProcess(tmp_path, process_settings(tmp_path, "echo://", limits=limits))
+    settings = process_settings(tmp_path, "echo://", limits=limits)
+    running = SidecarProcess(tmp_path, settings, launcher=("env",))  # a preloaded library needs a start of its own
     with monkeypatch.context() as patched:
         patched.setenv("LD_PRELOAD", str(library))
         patched.setenv("CLOCK_JUMP", str(jump))

@@ -8,6 +8,7 @@ Invariant: a fragment never promises more than its pattern guarantees; whatever 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -34,10 +35,11 @@ MAX_WORD = 64
 ASCII_CASE_VARIANTS = {"\u212a": "k", "\u017f": "s"}
 """The two non-ASCII characters that match an ASCII letter when case is ignored."""
 EMPTY: Strings = frozenset({""})
-NAMED_CLASS = re2.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWdDsSC]")
-_ASCII_CLASS = re2.compile(r"\[:\w+:\]|\\[wds]")
-CODE_POINT = re2.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
-_RANGES = re2.compile(r"(?s)(.)-(.)|(.)")
+NAMED_CLASS = re.compile(r"\[:\^?\w+:\]|\\[pP](?:\{[^}]*\}|.)|\\[wWdDsSC]", re.ASCII)
+_ASCII_CLASS = re.compile(r"\[:\w+:\]|\\[wds]", re.ASCII)
+CODE_POINT = re.compile(r"\\x(?:\{([0-9a-fA-F]+)\}|([0-9a-fA-F]{2}))")
+_RANGES = re.compile(r"(?s)(.)-(.)|(.)")
+_TWO_SEPARATORS = SEPARATOR * 2
 _WORD_BOUNDARIES = frozenset(" \t\n\f\r" + punctuation) - {"_", "-"}
 _ASCII = "".join(map(chr, range(128)))
 _RARE_CHARACTERS = frozenset(
@@ -70,6 +72,8 @@ class Fragment:
 
 
 def _letters(string: str) -> int:
+    if string.isascii() and string.isalnum():
+        return len(string)
     return sum(c == DIGIT or c in ASCII_CASE_VARIANTS or (c.isascii() and c.isalnum()) for c in string)
 
 
@@ -80,10 +84,13 @@ def from_strings(strings: Strings, *, is_word_character: bool = False) -> Fragme
 
 def concatenated(strings: Sequence[Strings]) -> Strings:
     """All concatenations of one string of each set; adjacent separators collapse into one."""
-    return frozenset(
-        "".join(c for position, c in enumerate(text) if c != SEPARATOR or text[position - 1 : position] != SEPARATOR)
-        for text in map("".join, product(*strings))
-    )
+    return frozenset(map(_collapsed, map("".join, product(*strings))))
+
+
+def _collapsed(text: str) -> str:
+    while _TWO_SEPARATORS in text:
+        text = text.replace(_TWO_SEPARATORS, SEPARATOR)
+    return text
 
 
 @lru_cache(maxsize=4096)

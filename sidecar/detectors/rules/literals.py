@@ -55,6 +55,7 @@ def required_literals(pattern: str) -> RequiredLiterals:
 def clear_caches() -> None:
     """Drop the caches filled while patterns are read: 50,000 strings and the groups of the shipped ones."""
     _literal.cache_clear()
+    _is_selective.cache_clear()
     _weight.cache_clear()
     clear_groups()
 
@@ -99,6 +100,7 @@ def _is_sign(piece: str) -> bool:
     return len(piece.encode()) > 1 or (bool(piece) and piece in RARE_SIGNS)
 
 
+@lru_cache(maxsize=1 << 16)
 def _is_selective(string: str) -> bool:
     literal = _literal(string)
     return len(literal.strip()) > 1 if isinstance(literal, bytes) else _is_sign(literal)

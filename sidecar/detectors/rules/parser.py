@@ -8,6 +8,7 @@ understood yields no clause.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import inf
@@ -31,10 +32,10 @@ from sidecar.detectors.rules.fragments import (
 
 MAX_TOKEN = 40
 """Maximum characters of an escape, quantifier or flag."""
-_COUNTED_REPEAT = re2.compile(r"\{(\d+)(,?)(\d*)\}\??")
-_GROUP_PREFIX = re2.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?")
-_FLAGS_GROUP = re2.compile(r"\?[a-zA-Z-]+\)")
-_SPECIAL = frozenset(("", *"\\[](){}.*+?|^$"))
+_COUNTED_REPEAT = re.compile(r"\{(\d+)(,?)(\d*)\}\??", re.ASCII)
+_GROUP_PREFIX = re.compile(r"\?(?:P?<\w+>|[a-zA-Z-]*:)?", re.ASCII)
+_FLAGS_GROUP = re.compile(r"\?[a-zA-Z-]+\)")
+_PLAIN_RUN = re.compile(r"[^\\\[\](){}.*+?|^$]+")
 _QUANTIFIERS, _SEQUENCE_ENDS = frozenset("*+?{"), frozenset(("", "|", ")"))
 _CONTROL_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 IsSelective = Callable[[str], bool]
@@ -122,12 +123,12 @@ class _Parser:
     def _peek(self) -> str:
         return self._text[self._position : self._position + 1]
 
-    def _accept(self, pattern: re2._Regexp, first: str) -> re2._Match | None:
+    def _accept(self, pattern: re.Pattern[str], first: str) -> re.Match[str] | None:
         """Consume what the pattern matches here; the match begins with one of the characters of `first`."""
         if self._peek() not in first:
             return None
-        match = pattern.match(self._text[self._position : self._position + MAX_TOKEN])
-        self._position += match.end() if match else 0
+        match = pattern.match(self._text, self._position, self._position + MAX_TOKEN)
+        self._position = match.end() if match else self._position
         return match
 
     def _quantified_atoms(self) -> Iterator[Fragment]:
@@ -170,9 +171,8 @@ class _Parser:
 
     def _literal(self) -> str:
         """A run of literal characters, without the last if a quantifier follows."""
-        end = self._position
-        while self._text[end : end + 1] not in _SPECIAL:
-            end += 1
+        run = _PLAIN_RUN.match(self._text, self._position)
+        end = run.end() if run else self._position
         if end - self._position > 1 and self._text[end : end + 1] in _QUANTIFIERS:
             end -= 1
         literal, self._position = self._text[self._position : end], end
