@@ -21,7 +21,7 @@ run: $(INSTALLED) ## install once, then serve on 127.0.0.1:8080 with a small rea
 	@echo "Starting prompt-sidecar; the rules are tested and the models loaded, which takes a few seconds ..."
 	@SIDECAR__UPSTREAM__URL=$${SIDECAR__UPSTREAM__URL:-local://} $(BIN)/sidecar serve
 
-test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, on four cores at most: make test [JOBS=1]
+test: $(INSTALLED) tests/node/node_modules/.installed lint ## install once, then run the whole test suite, in at most four processes: make test [JOBS=1]
 	@$(BIN)/python -m pytest -m "not neighbours" -n $(or $(JOBS),auto) --maxprocesses 4 --dist loadfile
 
 wheel: $(INSTALLED) ## the package, with policies and model inside, into dist/

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 
@@ -17,6 +18,11 @@ from sidecar.storage import Store
 # A busy machine makes an example slow, not wrong.
 settings.register_profile("sidecar", deadline=None)
 settings.load_profile("sidecar")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `-n auto` is: one more than cores, since tests wait for a good part of their time."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_finish() -> None:
