@@ -1,8 +1,8 @@
 """Hostile requests of all kinds, 32 at once, against a sidecar under a real memory limit, beside good traffic.
 
 Good traffic is a client with a key that sends short chats, and one that asks `/health`, each one after another: alone
-first, then beside the hostile requests, of which those to the scan API have another key, the others none. The figures
-are the 99th percentiles, their ratios to those alone, and the memory before, at its peak, and after each round. Exit
+first, then beside as many requests of real traffic, then beside the hostile ones, of which those to the scan API have
+another key, the others none. The figures are the 99th percentiles, their ratios to those alone, and the memory before, at its peak, and after each round. Exit
 code 1: the process ended, a good request was not answered with 200, or memory grew by more than `GROWTH` from the
 first round to the last.
 
@@ -24,6 +24,7 @@ import click
 
 from benchmarks.hostile import generators
 from benchmarks.hostile.bodies import CHAT, chat, http
+from benchmarks.hostile.cost import real_requests
 from benchmarks.hostile.generators import GENERATORS, HostileKind, with_key
 from benchmarks.hostile.memory_limit import MemoryLimit, memory_limit
 from benchmarks.hostile.process import Running, running, send, upstream
@@ -117,7 +118,9 @@ async def run(
             before = memory_mib(server.process.pid)
             chats, asked = p99(alone.chats), p99(alone.health)
             print(f"alone: chat p99 {chats:.1f} ms, health p99 {asked:.1f} ms; {before:.0f} MiB", flush=True)
-            well = True
+            well, real = True, real_requests()
+            print("real traffic, ", end="")
+            await flood(server, key, (("real", real[n % len(real)]) for n in range(count)), 5_000, alone)
             for number in range(rounds):
                 good = await flood(server, key, requests(kinds, count, number, other), 10_000 * (number + 1), alone)
                 if server.process.poll() is not None:
