@@ -2,9 +2,9 @@
 
 Good traffic is a client with a key that sends short chats, and one that asks `/health`, each one after another: alone
 first, then beside as many requests of real traffic, then beside the hostile ones, of which those to the scan API have
-another key, the others none. The figures are the 99th percentiles, their ratios to those alone, and the memory before, at its peak, and after each round. Exit
-code 1: the process ended, a good request was not answered with 200, or memory grew by more than `GROWTH` from the
-first round to the last.
+another key, the others none. The figures are the 99th percentiles, their ratios to those alone, and the memory before,
+at its peak, and after each round. Exit code 1: the process ended, a good request was not answered with 200, or memory
+grew by more than `GROWTH` from the first round to the last.
 
     python -m benchmarks.hostile.load [--limit 512MiB]... [--requests 1000] [--rounds 2] [--rules-only]
         [--generator first]
