@@ -30,7 +30,7 @@ SCANS = Filter(kind="scan")
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 MAX_BUCKETS = 1_000
 MAX_GROUPS = 50
-RULE_ROWS = 10_000
+RULE_ROWS = 1_500
 _BLOCKED = func.sum(case((table.c.action == "block", 1), else_=0))
 _RECOMMENDED = func.sum(case((table.c.recommended == "block", 1), else_=0))
 

@@ -20,7 +20,7 @@ from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
 from sidecar.storage.schema import decisions as table
 from sidecar.types import Label, LayerName
 
-TREND_ROWS = 20_000
+TREND_ROWS = 4_000
 """Scans of a single key, or of parts of an hour, that are looked at."""
 QUANTILES = (0.5, 0.95)
 
