@@ -124,10 +124,16 @@ NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
 LAST = frozenset({"mails_and_messages_pairs", "definitions_retrieval_pages_pairs"})
 """Corpus files that only the last phase of the training reads."""
-UNUSED = frozenset({"definitions_of_servers_pairs", "definitions_poisoned_pairs", "retrieved_passages_pairs"}) | {
-    "agents_reading_pairs",
-    "users_turns_pairs",
-}
+UNUSED = frozenset(
+    {
+        *("agents_reading_pairs", "definitions_of_servers_pairs", "definitions_poisoned_pairs"),
+        *("retrieved_passages_pairs", "users_turns_pairs"),
+        *("definitions_hidden_aims_pairs", "prompts_with_insertions_pairs", "read_by_agents_varied_pairs"),
+        *("users_turns_varied_pairs", "en_agents_at_work_pairs", "en_users_pairs"),
+        *("ar_tr_fa_he_el_pairs", "de_fr_nl_pairs", "es_pt_it_pairs"),
+        *("ru_uk_pl_cs_sv_fi_pairs", "zh_ja_ko_hi_vi_id_th_bn_pairs"),
+    }
+)
 """Corpus files written after the shipped model was trained: the recipe does not read them."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""
