@@ -32,6 +32,11 @@ YAML_ERRORS = (ValueError, LookupError, AttributeError, TypeError, RecursionErro
 _CREDENTIALS = re.compile(r"""(//).*@|[^\s'"]*@""", re.DOTALL)
 
 
+def needs_extra(name: str) -> str:
+    """The problem that an optional dependency is missing. No package index has the project: a clone has its extras."""
+    return f"needs the extra [{name}]: pip install '.[{name}]' in a clone"
+
+
 def _masked(text: str) -> str:
     return _CREDENTIALS.sub(r"\1***@", text)
 

@@ -154,11 +154,19 @@ def test_the_extras_are_those_of_the_package() -> None:
     """What a page names exists, and each that is for users stands in the table of the quick start."""
     known = set(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"])
     pages = "\n".join(page.read_text("utf-8") for page in PAGES)
-    named = {name for names in re.findall(r"prompt-sidecar\[([\w,-]+)\]", pages) for name in names.split(",")}
+    named = {name for names in re.findall(r"(?:\.whl|the extra `)\[([\w,-]+)\]", pages) for name in names.split(",")}
     table = text_of("quickstart").partition("| extra | brings |")[2].partition("\n\n")[0]
     listed = set(re.findall(r"`([\w-]+)`", "".join(row.split("|")[1] for row in table.splitlines() if row)))
-    assert named <= known
+    assert {"postgres", "redis", "pdf", "oidc"} <= named <= known
     assert listed == known - {"train", "dev"}
+
+
+def test_nobody_is_sent_to_a_package_index_for_the_project() -> None:
+    """No release exists, so whoever took the name there would be installed."""
+    shown = [*PAGES, *(ROOT / "sidecar").rglob("*.py"), *(ROOT / "integrations").rglob("*.y*ml")]
+    wrong = re.compile(r"(?:pip|pipx|uv|uvx) [^`\n]*[\s'\"]prompt-sidecar\b(?!/)")
+    assert wrong.search("pip install -q 'prompt-sidecar[pdf]'")
+    assert [path.name for path in shown if wrong.search(path.read_text("utf-8"))] == []
 
 
 def unknown(words: list[str]) -> list[str]:

@@ -43,9 +43,9 @@ PROGRAMS = {
     "sidecar": f'exec {sys.executable} -m sidecar "$@"',
     "python": f'exec {sys.executable} "$@"',
     "make": f'exec {shutil.which("make")} -n -C {ROOT} "$@"',
-    "kubectl": f"""case "$1$2" in
-apply-k) test -f {ROOT}/$3/kustomization.yaml ;;
-getpods) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${{3#-}} | grep -q apiVersion ;;
+    "kubectl": f"""case "$*" in
+"apply -k "*) test -f {ROOT}/$3/kustomization.yaml ;;
+get*" pods"*) cat protected.yaml ;; get*) cat deployment.yaml ;; apply*) cat ${{3#-}} | grep -q apiVersion ;;
 esac""",
     "npx": "cat > /dev/null",
     "docker": "exit 0",
@@ -145,7 +145,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("config.yaml", "production.yaml"):
         (folder / name).write_text(yaml.safe_dump(settings), "utf-8")
     (folder / "deployment.yaml").write_text(yaml.safe_dump(workload("Deployment")), "utf-8")
-    protected = inject(workload("Deployment"), Options(app_env=True))
+    protected = inject(workload("Deployment"), Options("registry.example/prompt-sidecar:0.1.0", app_env=True))
     (folder / "protected.yaml").write_text(yaml.safe_dump(protected), "utf-8")
     training = {"kind": "TrainingJob", "spec": {"worker": {"template": workload("Deployment")["spec"]["template"]}}}
     (folder / "training.yaml").write_text(yaml.safe_dump(training), "utf-8")

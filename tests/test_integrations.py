@@ -41,6 +41,20 @@ def test_the_action_passes_its_inputs_and_the_exit_code(tmp_path: Path) -> None:
     assert (tmp_path / "prompt-sidecar.sarif").exists()
 
 
+def test_the_action_installs_its_own_checkout(tmp_path: Path) -> None:
+    """With the locked versions; the package index is not asked for a name that anybody could take."""
+    program = tmp_path / "python"
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > arguments\n', "utf-8")
+    program.chmod(0o755)
+    (script,) = (step["run"] for step in ACTION["runs"]["steps"] if "pip install" in step.get("run", ""))
+    place = ROOT / "integrations" / "github-action"
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "GITHUB_ACTION_PATH": str(place)}
+    subprocess.run(["bash", "-e", "-c", script], cwd=tmp_path, env=environment, check=True, timeout=60)
+    *_, lock, project = (tmp_path / "arguments").read_text("utf-8").splitlines()
+    assert Path(lock).samefile(ROOT / "requirements.lock")
+    assert Path(project).samefile(ROOT)
+
+
 def test_no_input_is_part_of_a_script() -> None:
     """Inputs come by the environment: one with a quote would end the line."""
     assert all("${{" not in step.get("run", "") for step in ACTION["runs"]["steps"])

@@ -35,16 +35,17 @@ Report = list[tuple[str, "list[Finding]"]]
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), required=False)
 @click.option("-n", "--namespace", help="The pods of this namespace, by kubectl.")
 @click.option("-l", "--selector", help="Only pods with these labels, such as app=shop,tier!=db.")
+@click.option("--strict", is_flag=True, help="Exit code 1 for a warning, too, such as a key that an application has.")
 @JSON
 @async_command
-async def doctor(file: Path | None, namespace: str | None, selector: str | None, as_json: bool) -> int:
+async def doctor(file: Path | None, namespace: str | None, selector: str | None, strict: bool, as_json: bool) -> int:
     """Look at the pods of a FILE (manifests, or `kubectl get pods -o json`) or of a namespace.
 
     Shows for each pod the sidecar, its state, ports, upstream and key, settings that let more pass than the
     defaults, and whether the application is led to it. Settings in a ConfigMap are read if it is in the FILE, too, or
     if kubectl may read it.
     Pods labelled `prompt-sidecar/inject: "false"` and the webhook are skipped; clients of the gateway are recognized.
-    Exit code 0: no error was found, 1: an error was found, 2: nothing could be examined.
+    Exit code 0: no error was found, 1: an error was found (`--strict`: or a warning), 2: nothing could be examined.
     """
     if (file is None) == (namespace is None):
         raise ConfigError("sidecar doctor", ["name a FILE (- for standard input) or a --namespace"])
@@ -58,7 +59,8 @@ async def doctor(file: Path | None, namespace: str | None, selector: str | None,
         emit([{"pod": name, "findings": [finding._asdict() for finding in findings]} for name, findings in report])
     else:
         _show(report)
-    return 1 if any(finding.level == "error" for _, findings in report for finding in findings) else 0
+    failing = {"error", "warning"} if strict else {"error"}
+    return 1 if any(finding.level in failing for _, findings in report for finding in findings) else 0
 
 
 def _read(file: Path | None) -> str:

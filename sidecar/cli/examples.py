@@ -6,6 +6,7 @@ import click
 from click.shell_completion import get_completion_class
 
 PROGRAM = "sidecar"
+_IMAGE = "--image registry.example/prompt-sidecar:0.1.0"
 EXAMPLES = {
     "": (
         "sidecar serve",
@@ -82,20 +83,21 @@ EXAMPLES = {
     ),
     "users remove": ("sidecar users remove grace",),
     "inject": (
-        "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
+        f"sidecar inject -f deployment.yaml {_IMAGE} --secret prompt-sidecar --app-env > protected.yaml",
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",
         "sidecar inject -f protected.yaml --reset --secret prompt-sidecar > anew.yaml",
-        "kubectl get deployment shop -o yaml | sidecar inject | kubectl apply -f -",
-        "sidecar inject -f deployment.yaml --mode monitor --set scan.threshold=0.7 > protected.yaml",
-        "sidecar inject -f training.yaml --path TrainingJob=spec.worker.template > protected.yaml",
+        f"kubectl get deployment shop -o yaml | sidecar inject {_IMAGE} | kubectl apply -f -",
+        f"sidecar inject -f deployment.yaml {_IMAGE} --mode monitor --set scan.threshold=0.7 > protected.yaml",
+        f"sidecar inject -f training.yaml {_IMAGE} --path TrainingJob=spec.worker.template > protected.yaml",
     ),
     "uninject": ("sidecar uninject -f protected.yaml > deployment.yaml",),
     "doctor": (
         "sidecar doctor protected.yaml",
+        "sidecar doctor protected.yaml --strict",
         "sidecar doctor --namespace shop",
         "kubectl get pods -n shop -o json | sidecar doctor - --json",
     ),
-    "webhook": ("sidecar webhook --cert tls.crt --key tls.key --namespace prompt-sidecar",),
+    "webhook": (f"sidecar webhook {_IMAGE} --cert tls.crt --key tls.key --namespace prompt-sidecar",),
     "redirect": (
         "SIDECAR__UPSTREAM__URL=http://model:8000 SIDECAR__LISTEN__HOSTS=[model] sidecar redirect --show",
         "sidecar redirect --to 10.0.0.0/8",

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sidecar.config.secret_files import problem, read_secret_bytes
 from sidecar.config.sections import Audit
+from sidecar.errors import needs_extra
 from sidecar.util.signatures import Signer, read_key
 
 SETTING = "audit.key_file"
@@ -26,6 +27,6 @@ def read_verifier(path: Path, setting: str = SETTING) -> Signer:
     try:
         return read_key(read_secret_bytes(path, setting))
     except ImportError:
-        raise problem(setting, path, "a key in PEM needs the extra: pip install 'prompt-sidecar[audit]'") from None
+        raise problem(setting, path, f"a key in PEM {needs_extra('audit')}") from None
     except ValueError as error:
         raise problem(setting, path, str(error)) from None

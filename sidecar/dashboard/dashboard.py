@@ -30,7 +30,7 @@ from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
 from sidecar.dashboard.trends import TrendsPage
 from sidecar.dashboard.users import Users
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.limits import Limiter
 from sidecar.policy import Policy
 from sidecar.scan.engine import Engine
@@ -103,7 +103,7 @@ def _single_sign_on(guard: Guard, attempts: Attempts, settings: Admin) -> Single
     try:
         from sidecar.dashboard.single_sign_on import SingleSignOn  # noqa: PLC0415 - an extra
     except ImportError:
-        raise ConfigError("admin.oidc.issuer", ["needs the extra: pip install 'prompt-sidecar[oidc]'"]) from None
+        raise ConfigError("admin.oidc.issuer", [needs_extra("oidc")]) from None
     return SingleSignOn(guard, attempts, settings)
 
 

@@ -41,7 +41,7 @@ def facts(request: Review, response: Review) -> dict[str, object]:
         "namespace": request.get("namespace"),
         "name": request.get("name") or metadata.get("name") or metadata.get("generateName"),
         "owner": f"{owner.get('kind')}/{owner.get('name')}" if owner else None,
-        "reason": (response.get("status") or {}).get("message"),
+        "reason": " ".join(str((response.get("status") or {}).get("message") or "").split()),
         "warnings": response.get("warnings"),
     }
     return {name: value for name, value in found.items() if value}

@@ -21,6 +21,8 @@ from sidecar.kubernetes.spec import (
     early,
     items,
     leads_to,
+    own_keys,
+    sources,
     value_of,
 )
 
@@ -29,7 +31,6 @@ FOREIGN_KEYS = tuple(key for key in KEYS if key != "OPENAI_API_KEY")
 """Those of a client of the gateway, whose OPENAI_API_KEY is the gateway's own key."""
 CLIENT = f"{NAME}/client"
 """The label of a pod that may reach the gateway, by its network policy."""
-_UNUSED = {None, "", "unused", "none", "x"}
 _KEPT = "has {} itself, so it can reach the provider without the sidecar"
 
 
@@ -70,10 +71,10 @@ def _ways_past(
             shown = value or "a value from elsewhere (valueFrom)"
             yield Finding(level, f"{_name(app)}: {name} is {shown}: prompts sent there bypass the sidecar")
     yield from _arguments(app, ports, redirected=redirected)
-    yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in keys if _has_key(app, key))
-    if sources := [_source(entry) for entry in items(app, "envFrom")]:
+    yield from (Finding("warning", f"{_name(app)}: {_KEPT.format(key)}") for key in own_keys(app, keys))
+    if origins := sources(app):
         words = "variables are not seen from here, and may hold a key or another base URL"
-        yield Finding("warning", f"{_name(app)}: envFrom {', '.join(sources)}: its {words}")
+        yield Finding("warning", f"{_name(app)}: envFrom {', '.join(origins)}: its {words}")
 
 
 def _arguments(app: Object, ports: Collection[int], *, redirected: bool) -> Iterator[Finding]:
@@ -124,13 +125,3 @@ def _name(app: Object) -> str:
 
 def _names(app: Object) -> set[object]:
     return {entry.get("name") for entry in items(app, "env")}
-
-
-def _source(entry: Object) -> str:
-    kind = next((kind for kind in ("configMapRef", "secretRef") if isinstance(entry.get(kind), dict)), None)
-    return f"{kind.removesuffix('Ref')} {entry[kind].get('name')}" if kind else "a source"
-
-
-def _has_key(app: Object, name: str) -> bool:
-    entry = next((entry for entry in items(app, "env") if entry.get("name") == name), None)
-    return entry is not None and ("valueFrom" in entry or entry.get("value") not in _UNUSED)

@@ -17,7 +17,7 @@ from sidecar.kubernetes.earlier import options_of
 from sidecar.kubernetes.options import INJECT, is_refused
 from sidecar.kubernetes.pod import GRACE
 from sidecar.kubernetes.sidecar_settings import ConfigMaps, SeenSettings, config_map_names, settings_of, volume_at
-from sidecar.kubernetes.spec import NAME, OURS, containers, items, ports_of, sidecar_of, value_of
+from sidecar.kubernetes.spec import NAME, OURS, containers, items, ports_of, sidecar_of, value_of, without_registry
 from sidecar.kubernetes.templates import Object
 
 _SERVE = re2.compile(r"(^|[\s/])sidecar\s+serve\b")
@@ -106,6 +106,8 @@ def _state(pod: Object, sidecar: Object) -> Iterator[Finding]:
 
 
 def _place(spec: Object, sidecar: Object) -> Iterator[Finding]:
+    if problem := without_registry(sidecar.get("image")):
+        yield Finding("warning", problem)
     data, admin = ports_of(sidecar)
     yield Finding("ok", f"its data port is {data}, its admin port {admin}")
     taken = [

@@ -37,6 +37,8 @@ KEYS = (
 )
 """Variables of a provider's key that an application beside the sidecar should not have."""
 _BASE_URL_OPTION = re2.compile(r"(--[A-Za-z0-9_-]*(?:base[-_]url|api[-_]base))[= ]+[\"']?([^\s\"';]+)")
+_UNUSED = {None, "", "unused", "none", "x"}
+"""Values of a key's variable that no provider accepts."""
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 Spec = dict[str, Any]
 
@@ -82,6 +84,32 @@ def sidecar_of(spec: Spec) -> Spec | None:
 def value_of(item: Spec, name: str) -> str | None:
     """The value of a container's variable: of several with one name, the last counts."""
     return next((entry.get("value") for entry in reversed(items(item, "env")) if entry.get("name") == name), None)
+
+
+def own_keys(item: Spec, names: Collection[str] = KEYS) -> list[str]:
+    """The variables by which a container has a provider's key itself, as far as its own list says it."""
+    holders = (entry for entry in items(item, "env") if "valueFrom" in entry or entry.get("value") not in _UNUSED)
+    held = {entry.get("name") for entry in holders}
+    return [name for name in names if name in held]
+
+
+def sources(item: Spec) -> list[str]:
+    """Where a container takes further variables from (`envFrom`), each by kind and name."""
+    return [_source(entry) for entry in items(item, "envFrom")]
+
+
+def _source(entry: Spec) -> str:
+    kind = next((kind for kind in ("configMapRef", "secretRef") if isinstance(entry.get(kind), dict)), None)
+    return f"{kind.removesuffix('Ref')} {entry[kind].get('name')}" if kind else "a source"
+
+
+def without_registry(image: object) -> str | None:
+    """The finding on an image that names no registry: a node takes Docker Hub's. None if it names one."""
+    host, slash, _ = str(image).partition("/")
+    if slash and (host == "localhost" or "." in host or ":" in host):
+        return None
+    place = image if slash else f"library/{image}"
+    return f"the image {image} names no registry: a node that does not have it pulls docker.io/{place}"
 
 
 def ports_of(sidecar: Spec) -> tuple[int, int]:

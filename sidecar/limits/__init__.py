@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.limits.bulkhead import counted_bulkhead
 from sidecar.limits.memory_budget import MemoryBudget, OverBudget, Reservation
 from sidecar.limits.rate import Limiter, MemoryLimiter
@@ -19,5 +19,5 @@ async def open(url: str) -> Limiter:  # noqa: A001 - read as limits.open
     try:
         from sidecar.limits.redis import RedisLimiter  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
-        raise ConfigError("limits.url", ["install prompt-sidecar[redis]"]) from None
+        raise ConfigError("limits.url", [needs_extra("redis")]) from None
     return RedisLimiter(url, MemoryLimiter())

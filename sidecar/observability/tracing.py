@@ -22,7 +22,7 @@ from multidict import CIMultiDict
 
 from sidecar import __version__
 from sidecar.config import Telemetry as Settings
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.observability import guardrail
 from sidecar.types import Decision, LayerReport
 
@@ -57,7 +57,7 @@ async def start(settings: Settings) -> Callable[[], Awaitable[None]]:
         from opentelemetry.sdk.trace import TracerProvider, sampling  # noqa: PLC0415
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
     except ImportError:
-        raise ConfigError("telemetry.endpoint", ["needs the extra: pip install 'prompt-sidecar[otel]'"]) from None
+        raise ConfigError("telemetry.endpoint", [needs_extra("otel")]) from None
     provider = TracerProvider(
         sampler=sampling.ParentBased(sampling.TraceIdRatioBased(settings.sample)),
         resource=Resource.create({"service.name": settings.service, "service.version": __version__}),

@@ -25,7 +25,7 @@ from sidecar.dashboard.guard import allowed_hosts
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.decision_log import DecisionLog
 from sidecar.decision_log.sink import Sink
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
 from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
@@ -349,7 +349,7 @@ class Sidecar:
         try:
             from sidecar.api.compat.envoy_grpc import EnvoyGrpc  # noqa: PLC0415 - an extra
         except ImportError:
-            raise ConfigError("listen.grpc_port", ["needs the extra: pip install 'prompt-sidecar[grpc]'"]) from None
+            raise ConfigError("listen.grpc_port", [needs_extra("grpc")]) from None
         handler = in_process_handler(data, self._serve)
         checks = EnvoyGrpc(self.settings, handler, lambda: self.settings.compat.envoy)
         self._stack.push_async_callback(self._close_site, checks.close)

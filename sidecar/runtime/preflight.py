@@ -15,7 +15,7 @@ from sidecar import limits, upstream
 from sidecar.auth.api_keys import read_pepper
 from sidecar.config import Settings, Upstream
 from sidecar.config.signing import read_signer
-from sidecar.errors import ProblemsError, SidecarError
+from sidecar.errors import ProblemsError, SidecarError, needs_extra
 from sidecar.extraction.token_ids import Vocabularies
 from sidecar.observability import tracing
 from sidecar.observability.alert_webhook import read_url
@@ -97,7 +97,7 @@ async def _telemetry(settings: Settings) -> None:
 
 async def _extras(settings: Settings) -> None:
     if settings.listen.grpc_port is not None and find_spec("grpc") is None:
-        raise SidecarError("listen.grpc_port: needs the extra: pip install 'prompt-sidecar[grpc]'")
+        raise SidecarError(f"listen.grpc_port: {needs_extra('grpc')}")
 
 
 async def _identity(settings: Settings) -> None:
@@ -105,7 +105,7 @@ async def _identity(settings: Settings) -> None:
     if oidc.issuer is None:
         return
     if find_spec("joserfc") is None:
-        raise SidecarError("admin.oidc.issuer: needs the extra: pip install 'prompt-sidecar[oidc]'")
+        raise SidecarError(f"admin.oidc.issuer: {needs_extra('oidc')}")
     from sidecar.dashboard.oidc_provider import OidcProvider  # noqa: PLC0415 - an extra
 
     OidcProvider(oidc)

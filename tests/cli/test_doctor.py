@@ -38,6 +38,15 @@ def test_a_protected_pod_ends_with_0_and_an_unprotected_one_with_1() -> None:
     assert (mixed.returncode, shown) == (1, {"Pod/p0": {"ok"}, "Pod/p1": {"error"}})
 
 
+def test_with_strict_a_warning_ends_with_1() -> None:
+    """Such as the provider's key, which an application keeps."""
+    keeps = pod(app={**APP, "env": [{"name": "OPENAI_API_KEY", "valueFrom": {}}]}, **RUNNING)
+    assert doctor("-", stdin=listed(keeps)).returncode == 0
+    strict = doctor("-", "--strict", stdin=listed(keeps))
+    assert (strict.returncode, "has OPENAI_API_KEY itself" in " ".join(strict.stdout.split())) == (1, True)
+    assert doctor("-", "--strict", stdin=listed(pod(**RUNNING))).returncode == 0
+
+
 def test_manifests_are_examined_by_the_pods_in_them(tmp_path: Path) -> None:
     """As `inject` writes them; objects without pods are left out."""
     injected = inject(workload("CronJob"), Options(app_env=True))

@@ -49,6 +49,17 @@ def test_an_upgrade_keeps_the_key_and_removing_gives_the_manifest_back() -> None
     assert "prompt-sidecar" not in removed.stdout
 
 
+def test_what_is_left_to_do_is_on_standard_error() -> None:
+    """The image that no registry has, and the key that the application keeps; the manifest is written all the same."""
+    key = {"name": "OPENAI_API_KEY", "valueFrom": {"secretKeyRef": {"name": "openai", "key": "key"}}}
+    shop = {"spec": {"containers": [{"name": "shop", "env": [key]}]}}
+    done = run("inject", "--secret", "llm", "--app-env", stdin=yaml.safe_dump(workload("Job", shop)))
+    words = " ".join(done.stderr.split())
+    assert "pulls docker.io/library/prompt-sidecar:0.1.0; name yours with --image" in words
+    assert "shop: OPENAI_API_KEY stays" in words
+    assert (done.returncode, "name: openai" in done.stdout) == (0, True)
+
+
 def test_an_applications_own_upstream_is_kept_and_named_on_standard_error() -> None:
     """Without --upstream it is where its requests went before; `uninject` restores the variable."""
     shop = {"name": "shop", "env": [{"name": "OPENAI_BASE_URL", "value": "https://llm.corp/v1"}]}

@@ -45,9 +45,13 @@ var functions = template.FuncMap{
 		pad := strings.Repeat(" ", spaces)
 		return pad + strings.ReplaceAll(text, "\n", "\n"+pad)
 	},
-	"required": func(name string, value any) (any, error) {
+	"hasKey": func(values map[string]any, key string) bool {
+		_, found := values[key]
+		return found
+	},
+	"required": func(message string, value any) (any, error) {
 		if value == nil || value == "" {
-			return nil, fmt.Errorf("%s is required", name)
+			return nil, fmt.Errorf("%s", message)
 		}
 		return value, nil
 	},

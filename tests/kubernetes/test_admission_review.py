@@ -52,3 +52,4 @@ def test_a_log_line_says_which_pod_of_whom_was_refused_and_why() -> None:
     }
     assert wanted.items() <= found.items()
     assert "did you mean prompt-sidecar/upstream-url?" in str(found["reason"])
+    assert str(found["reason"]).isprintable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kubernetes.test_objects import pod_of, workload
+from kubernetes.test_objects import IMAGE, pod_of, workload
 
 from sidecar.errors import InjectError
 from sidecar.kubernetes.base_urls import former
@@ -30,7 +30,7 @@ def deployment(*apps: dict[str, Any], **annotations: str) -> dict[str, Any]:
 
 def injected(document: object, **fields: Any) -> Result:
     """The result of an injection that sets the base URL."""
-    (result,) = inject_all([document], Request(fields.pop("options", Options(app_env=True)), **fields))
+    (result,) = inject_all([document], Request(fields.pop("options", Options(IMAGE, app_env=True)), **fields))
     return result
 
 
@@ -91,7 +91,7 @@ def without_metadata(document: dict[str, Any]) -> dict[str, Any]:
 def test_an_upstream_that_is_named_wins_and_the_line_names_what_it_replaces() -> None:
     """By option or by annotation; the former value comes back when the sidecar is removed."""
     before = deployment(app("shop", CORPORATE))
-    options = Options(app_env=True, upstream="https://other.example")
+    options = Options(IMAGE, app_env=True, upstream="https://other.example")
     by_option = injected(before, options=options, is_upstream_named=True)
     by_annotation = injected(deployment(app("shop", CORPORATE), upstream_url="https://other.example"))
     words = "shop: OPENAI_BASE_URL was https://llm.corp/v1, its requests are now forwarded to https://other.example"

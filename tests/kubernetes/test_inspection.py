@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from kubernetes.test_objects import IMAGE
 
 from sidecar.kubernetes.inspection import config_maps_of, inspect
 from sidecar.kubernetes.options import Options
@@ -14,8 +16,9 @@ APP = {"name": "app", "image": "app:1"}
 
 
 def pod(options: Options | None = None, app: dict[str, Any] | None = None, **state: Any) -> dict[str, Any]:
-    """A pod with a sidecar of these options, in this state."""
-    spec = with_sidecar({"containers": [app or APP]}, options or Options(secret="llm", app_env=True))
+    """A pod with a sidecar of these options, of an image with a registry, in this state."""
+    used = replace(options or Options(secret="llm", app_env=True), image=IMAGE)
+    spec = with_sidecar({"containers": [app or APP]}, used)
     status = {"name": "prompt-sidecar", "image": "x:1", "restartCount": 0, "started": True, **state}
     return {"spec": spec, "status": {"initContainerStatuses": [status]} if state else {}}
 
@@ -82,7 +85,15 @@ def test_a_container_of_its_name_that_runs_something_else_is_no_sidecar(fields: 
 
 def test_the_image_of_a_manifest_is_shown() -> None:
     """Whether it is the sidecar's own cannot be seen from here."""
-    assert "has a sidecar of the image prompt-sidecar:0.1.0;" in inspect(pod())[0].text
+    assert f"has a sidecar of the image {IMAGE};" in inspect(pod())[0].text
+
+
+def test_an_image_without_a_registry_is_said() -> None:
+    """Whose owner on Docker Hub would be anybody."""
+    one = pod(**RUNNING)
+    one["spec"]["initContainers"][0]["image"] = "prompt-sidecar:0.1.0"
+    assert "a node that does not have it pulls docker.io/library/prompt-sidecar:0.1.0" in texts(one)
+    assert levels(one) == {"ok", "warning"}
 
 
 def test_a_sidecar_that_a_redirection_feeds_needs_no_base_url() -> None:

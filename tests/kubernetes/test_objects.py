@@ -16,6 +16,7 @@ from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.spec import NAME
 
 POD = {"metadata": {"labels": {"app": "chat"}}, "spec": {"containers": [{"name": "app", "image": "app:1"}]}}
+IMAGE = "registry.example/prompt-sidecar:0.1.0"
 KINDS = ("Pod", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob")
 
 

@@ -6,13 +6,13 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from kubernetes.test_objects import pod_of, workload
+from kubernetes.test_objects import IMAGE, pod_of, workload
 
 from sidecar.kubernetes.objects import Request, Result, inject, inject_all
 from sidecar.kubernetes.options import Options
 from sidecar.kubernetes.upgrade import Merge
 
-FIRST = Options(secret="llm", app_env=True)
+FIRST = Options(IMAGE, secret="llm", app_env=True)
 OPTIONS = frozenset({"image", "upstream", "secret", "policies", "app_env", "redirect"})
 
 
@@ -60,8 +60,8 @@ def by_name(document: object) -> Any:
 def test_a_newer_image_changes_nothing_but_the_image() -> None:
     """Resources, arguments, sources of variables, mounts, thresholds, sizes, values, and what was removed."""
     expected = edited()
-    pod_of(expected)["spec"]["initContainers"][0]["image"] = "x:2"
-    result = again(edited(), image="x:2")
+    pod_of(expected)["spec"]["initContainers"][0]["image"] = "reg.example/x:2"
+    result = again(edited(), image="reg.example/x:2")
     assert by_name(result.document) == by_name(expected)
     assert [note for note in result.notes if "OPENAI_API_KEY" not in note] == []
     assert again(edited()).state == "unchanged"

@@ -138,7 +138,7 @@ def test_a_missing_extra_is_named_with_what_to_install(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert "prompt-sidecar[demo]" in process.stderr
+    assert "the extra [demo]" in process.stderr
 
 
 def test_the_weights_are_found_without_importing_their_package() -> None:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sidecar.detectors.semantic.artifact import Array, ModelArtifact
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window, WindowSpec, iter_windows, prepare_tokenizer
-from sidecar.errors import ModelError
+from sidecar.errors import ModelError, needs_extra
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -167,8 +167,8 @@ def _sentence_transformer(artifact: ModelArtifact) -> tuple[Any, Any]:
             folder = _weights(artifact)
             model = SentenceTransformer(str(folder), local_files_only=True, trust_remote_code=False).eval()
     except ImportError as error:
-        needed = "pip install 'prompt-sidecar[sentence-transformers]'"
-        raise ModelError(f"engine sentence-transformers: {error.name} is not installed ({needed})") from None
+        needed = needs_extra("sentence-transformers")
+        raise ModelError(f"engine sentence-transformers {needed} ({error.name} is not installed)") from None
     except (OSError, ValueError, KeyError) as error:
         raise ModelError(f"{artifact.folder}: sentence-transformers cannot load it ({type(error).__name__})") from None
     return torch, model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from sidecar import config
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.scan.cache.cached_layer import CachedLayer
 from sidecar.scan.cache.local import REPORT_CODEC, Cache, Codec, LocalCache, ReportCache
 
@@ -23,5 +23,5 @@ async def open(settings: config.Cache, secret: bytes, codec: Codec[V]) -> Cache[
     try:
         from sidecar.scan.cache.redis import RedisCache  # noqa: PLC0415 - redis is an optional extra
     except ImportError:
-        raise ConfigError("cache.url", ["install prompt-sidecar[redis]"]) from None
+        raise ConfigError("cache.url", [needs_extra("redis")]) from None
     return RedisCache(settings.url, local, secret, settings.ttl)
