@@ -106,8 +106,8 @@ class _DependencyUp(Gauge):
     """Series of the dependencies in use alone, as Prometheus has no `up` of what it does not scrape."""
 
     def in_use(self, name: str) -> bool:  # noqa: ARG002 - the signature of those that replace it
-        """Whether the process uses a dependency of this name."""
-        return True
+        """Whether the process uses a dependency of this name. None is known before its health is."""
+        return False
 
     def collect(self) -> Iterable[Metric]:
         """As of now."""
@@ -120,8 +120,6 @@ OVER_WORKERS["sidecar_dependency_up"] = min
 DEPENDENCY_UP = _DependencyUp(
     "sidecar_dependency_up", "1, 0 while it cannot be used.", ("dependency",), registry=REGISTRY
 )
-for _name in DEPENDENCIES:
-    DEPENDENCY_UP.labels(_name).set(1)
 READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=min)
 WORKERS_MISSING = "sidecar_workers_missing"
 _gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")

@@ -75,9 +75,15 @@ class Readiness:
         return web.Response(status=code, body=json.dumps(body), content_type="application/json")
 
     async def startup(self, _request: web.Request) -> web.Response:
-        """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later."""
-        starting = self.status().starting
-        return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
+        """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later.
+
+        Until then 503, with what is waited for in `problems`.
+        """
+        status = self.status()
+        if not status.starting:
+            return web.json_response({"status": "started", "problems": []})
+        problems = [problem for problem in status.problems if problem != STARTING]
+        return web.json_response({"status": STARTING, "problems": problems}, status=503)
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """All metrics of this process, or of all workers, in Prometheus' text format."""

@@ -93,9 +93,11 @@ print(*(family.name for family in REGISTRY.collect() if not family.samples))
 
 
 def test_every_family_has_series_from_the_start() -> None:
-    """In a process that has served nothing; the revision and the judge's budget are known once they are loaded."""
+    """In a process that has served nothing; revision, dependencies and the judge's budget come with what is loaded."""
     process = subprocess.run([sys.executable, "-c", FRESH], capture_output=True, text=True, check=True)
-    assert set(process.stdout.split()) <= {"sidecar_policy_info", "sidecar_judge_budget_left_ratio"}
+    assert set(process.stdout.split()) <= {
+        *("sidecar_policy_info", "sidecar_judge_budget_left_ratio", "sidecar_dependency_up")
+    }
 
 
 def counter_series(running: SidecarProcess) -> dict[tuple[str, ...], float]:

@@ -33,7 +33,7 @@ async def test_ready_says_why_not() -> None:
 
 async def test_a_start_is_over_once_whatever_is_amiss_later() -> None:
     """/startup is 503 while starting and 200 afterwards, so that a drain does not look like a failed start."""
-    assert (await get(admin(["starting"]), "/startup"))[0] == 503
+    assert await get(admin(["starting", "waits"]), "/startup") == (503, '{"status": "starting", "problems": ["waits"]}')
     assert (await get(admin(["draining", "scan log cannot be written"]), "/startup"))[0] == 200
 
 
