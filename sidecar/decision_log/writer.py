@@ -88,8 +88,11 @@ class DecisionLog:
 
     @property
     def problem(self) -> str | None:
-        """Why decisions wait to be written; None if they do not."""
+        """Why decisions wait to be written; None if they do not. A read of the same store may succeed meanwhile."""
         return f"decisions wait to be written: {self._reason}" if self._failing else None
+
+    async def probe(self) -> None:
+        """Nothing: decisions that wait are tried again every `RETRY_PAUSE` seconds."""
 
     async def start(self) -> None:
         """Fetch the shared secret and start writing. May raise `StoreError`."""

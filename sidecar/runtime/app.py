@@ -288,7 +288,7 @@ class Sidecar:
 
     def _degradations(self) -> list[str]:
         waiting = f"changed settings wait for a restart: {', '.join(self._waiting)}" if self._waiting else None
-        found = (self._reloader.state.rejected, self._shared.decision_log.problem, waiting)
+        found = (self._reloader.state.rejected, waiting)
         return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
 
     def _service_status(self) -> ServiceStatus:
@@ -316,7 +316,8 @@ class Sidecar:
         return [*self._problems(decision_log), *self._degradations(), *waiting]
 
     def _dependencies(self) -> tuple[tuple[str, Dependency], ...]:
-        shared = dependencies(("store", self.store), ("redis", self._shared.limiter))
+        stores = ("store", self.store), ("store", self._shared.decision_log)
+        shared = dependencies(*stores, ("redis", self._shared.limiter))
         return *shared, *self._current.dependencies
 
     def _status_fields(self) -> dict[str, object]:
