@@ -29,7 +29,7 @@ from sidecar.errors import ConfigError
 from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
 from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
-from sidecar.observability.metrics import POLICY
+from sidecar.observability.metrics import CHANGES_NOT_APPLIED, POLICY
 from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime import outbound
@@ -240,6 +240,7 @@ class Sidecar:
         revisions = old.policy.revision, self.policy.revision
         self._background.spawn(self._trail.changed(self.settings, settings, revisions))
         self.settings, self._waiting = settings, waiting
+        CHANGES_NOT_APPLIED.labels("restart").set(len(waiting))
         if waiting:
             _log.warning("restart_needed", settings=" ".join(waiting))
         self._protection.publish()
