@@ -71,7 +71,7 @@ async def _wait(settings: Settings, stop: asyncio.Event, reports: WorkerReports 
     """Return once the store can be used, or on `stop`."""
     store, pause = _AbsentStore(settings.store.url, problem), FIRST_PAUSE
     alone = reports is None or not reports.is_any_running
-    async with _probes(settings, store, shared=reports is not None) if alone else AsyncExitStack():
+    async with _probes(settings, store, reports) if alone else AsyncExitStack():
         while store.problem:
             _log.error("store_unreachable", reason=store.problem, again_in=pause)
             if await _stopped_within(stop, pause):
@@ -89,14 +89,14 @@ async def _stopped_within(stop: asyncio.Event, seconds: float) -> bool:
 
 
 @asynccontextmanager
-async def _probes(settings: Settings, store: _AbsentStore, *, shared: bool) -> AsyncIterator[None]:
-    """The admin port with its probes and metrics alone."""
+async def _probes(settings: Settings, store: _AbsentStore, reports: WorkerReports | None) -> AsyncIterator[None]:
+    """The admin port with its probes and metrics alone, which are those of all workers once others serve."""
     Health(lambda: [("store", store)])
-    readiness = Readiness(lambda: [STARTING, f"waits for the store: {store.problem}"], list, lambda: "")
+    readiness = Readiness(lambda: [STARTING, f"waits for the store: {store.problem}"], list, str, reports=reports)
     app = web.Application(middlewares=[error_boundary(traced=False)])
     app.add_routes(admin_routes(readiness))
     site = Site(app, settings.limits, CLOSE_SECONDS, settings.listen.trusted_proxies)
-    await site.listen(settings.admin.host, settings.admin.port, share=shared)
+    await site.listen(settings.admin.host, settings.admin.port, share=reports is not None)
     try:
         yield
     finally:

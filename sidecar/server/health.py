@@ -56,11 +56,12 @@ class Readiness:
         return Status(problems, self._degraded(), starting=STARTING in problems)
 
     def status(self) -> Status:
-        """What `/ready` reports, of this process or of all workers."""
+        """What `/ready` reports, of this process or of all workers; why this one starts, where none serves yet."""
         if self._reports is None:
             return self._own_status()
         self.publish()
-        return self._reports.status()
+        status = self._reports.status()
+        return self._own_status() if status.starting else status
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
