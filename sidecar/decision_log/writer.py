@@ -26,7 +26,7 @@ from sidecar.observability import metrics, tracing
 from sidecar.observability.metrics import cached_counter, cached_histogram
 from sidecar.storage import DecisionRow, Secret, Store
 from sidecar.taxonomy import identifiers
-from sidecar.types import Decision, Label, Segment, Verdict
+from sidecar.types import Action, Decision, Label, Segment, Verdict
 from sidecar.util import logs
 from sidecar.util.signatures import Signer
 from sidecar.util.tasks import Background
@@ -88,8 +88,11 @@ class DecisionLog:
 
     @property
     def problem(self) -> str | None:
-        """Why decisions wait to be written; None if they do not."""
+        """Why decisions wait to be written; None if they do not. A read of the same store may succeed meanwhile."""
         return f"decisions wait to be written: {self._reason}" if self._failing else None
+
+    async def probe(self) -> None:
+        """Nothing: decisions that wait are tried again every `RETRY_PAUSE` seconds."""
 
     async def start(self) -> None:
         """Fetch the shared secret and start writing. May raise `StoreError`."""
@@ -276,14 +279,23 @@ def _is_name(model: str) -> bool:
     return _NAME.fullmatch(model) is not None
 
 
+def _counted_action(decision: Decision) -> str:
+    """The action, but `refuse` where a request is refused without a scan, or would be in monitor mode.
+
+    A malformed body or an unknown route is no attack, and alerts on blocks are not meant for it.
+    """
+    is_scan = decision.verdict.action is Action.BLOCK and decision.verdict.failure is None
+    return "refuse" if decision.action in {"block", "monitor"} and not is_scan else decision.action
+
+
 def _update_metrics(decision: Decision) -> None:
     verdict = decision.verdict
-    cached_counter(metrics.DECISIONS, decision.entrypoint, decision.action).inc()
+    cached_counter(metrics.DECISIONS, decision.entrypoint, _counted_action(decision)).inc()
     cached_histogram(metrics.SCAN_SECONDS, decision.entrypoint).observe(verdict.latency_ms / 1000)
     for label in verdict.threats:
         cached_counter(metrics.THREATS, label).inc()
-    if decision.unscanned:
-        cached_counter(metrics.UNSCANNED, decision.unscanned).inc()
+    for cause in decision.unscanned.split(",") if decision.unscanned else ():
+        cached_counter(metrics.UNSCANNED, cause).inc()
     for report in verdict.reports:
         cached_histogram(metrics.LAYER_SECONDS, report.layer).observe(report.elapsed)
         if report.failure:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from sidecar.errors import BodyError, ConfigError, SidecarError
@@ -29,6 +29,11 @@ BODY_BYTES = 4 * 1024 * 1024
 BODY_SECONDS = 10.0
 REGISTRY = CollectorRegistry()
 REVIEWS = Counter("sidecar_webhook_reviews", "Answered AdmissionReviews.", ["outcome"], registry=REGISTRY)
+CERTIFICATE_REJECTED = Gauge(
+    "sidecar_webhook_certificate_rejected",
+    "1 while the certificate's files hold one that cannot be used, and the former one is served.",
+    registry=REGISTRY,
+)
 _OUTCOMES = ("injected", "unchanged", "refused", "malformed")
 for _outcome in _OUTCOMES:
     REVIEWS.labels(_outcome)
@@ -56,6 +61,7 @@ class Webhook:
         self._tls.sni_callback = self._choose
         self._reloader = Reloader(lambda: [place.certificate, place.key], self._renew)
         self._stack = AsyncExitStack()
+        CERTIFICATE_REJECTED.set_function(lambda: float(self._reloader.state.rejected is not None))
 
     async def __aenter__(self) -> Webhook:
         """Start listening. Raises `SidecarError`; nothing is left open then."""

@@ -65,6 +65,14 @@ LOG_WRITTEN = _counter("sidecar_log_written_total", "Decisions written to the sc
 LOG_TRIMMED = _counter("sidecar_log_trimmed_total", "Decisions deleted early: beyond log.rows or log.bytes.")
 LIMITS_LOCAL = _counter("sidecar_limits_local_total", "Requests limited in this process because Redis was down.")
 RELOADS = _counter("sidecar_reloads_total", "Reloads of settings and policies, by outcome.", ("outcome",))
+CHANGES_NOT_APPLIED = _gauge(
+    "sidecar_changes_not_applied",
+    "1 while the last reload is rejected; settings that wait for a restart.",
+    ("reason",),
+    over_workers=max,
+)
+for _name in ("rejected", "restart"):
+    CHANGES_NOT_APPLIED.labels(_name).set(0)
 JUDGE_CALLS = _counter("sidecar_judge_calls_total", "Scans that asked the judge, by outcome.", ("outcome",))
 JUDGE_REQUESTS = _counter("sidecar_judge_requests_total", "HTTP requests to the judge, controls and retries included.")
 JUDGE_TOKENS = _counter("sidecar_judge_tokens_total", "Tokens used, as reported by the judge or estimated.")
@@ -106,8 +114,8 @@ class _DependencyUp(Gauge):
     """Series of the dependencies in use alone, as Prometheus has no `up` of what it does not scrape."""
 
     def in_use(self, name: str) -> bool:  # noqa: ARG002 - the signature of those that replace it
-        """Whether the process uses a dependency of this name."""
-        return True
+        """Whether the process uses a dependency of this name. None is known before its health is."""
+        return False
 
     def collect(self) -> Iterable[Metric]:
         """As of now."""
@@ -120,8 +128,6 @@ OVER_WORKERS["sidecar_dependency_up"] = min
 DEPENDENCY_UP = _DependencyUp(
     "sidecar_dependency_up", "1, 0 while it cannot be used.", ("dependency",), registry=REGISTRY
 )
-for _name in DEPENDENCIES:
-    DEPENDENCY_UP.labels(_name).set(1)
 READY = _gauge("sidecar_ready", "1 when ready to serve, else 0.", over_workers=min)
 WORKERS_MISSING = "sidecar_workers_missing"
 _gauge(WORKERS_MISSING, "Worker processes that do not run or do not react; 0 with a single process.")
@@ -142,7 +148,7 @@ _UNSCANNED = (
 )
 _STATUSES = ("400", "401", "403", "404", "408", "413", "415", "422", "426", "429", "500", "502", "503", "504")
 _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
-    (DECISIONS, (_ENTRY_POINTS, ("allow", "block", "monitor"))),
+    (DECISIONS, (_ENTRY_POINTS, ("allow", "block", "monitor", "refuse"))),
     (DECISIONS, (("answer",), ("flag", "unscanned"))),
     (SCAN_SECONDS, (_ENTRY_POINTS,)),
     (REFUSED, (("inline", "compat", "mcp", "own"), _STATUSES)),

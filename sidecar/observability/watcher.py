@@ -138,7 +138,7 @@ def _state(name: AlertName, holds: bool, words: str, over: str, severity: str = 
 
 
 def _blocked() -> float:
-    """Blocks and, in monitor mode, what would have been one."""
+    """Blocks of scans and, in monitor mode, what would have been one. What is refused without a scan is none."""
     samples = (sample for family in DECISIONS.collect() for sample in family.samples)
     return sum(sample.value for sample in samples if sample.labels.get("action") in {"block", "monitor"})
 

@@ -29,7 +29,7 @@ from sidecar.errors import ConfigError, needs_extra
 from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
 from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
-from sidecar.observability.metrics import POLICY
+from sidecar.observability.metrics import CHANGES_NOT_APPLIED, POLICY
 from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
 from sidecar.policy import Policy
 from sidecar.runtime import outbound
@@ -240,6 +240,7 @@ class Sidecar:
         revisions = old.policy.revision, self.policy.revision
         self._background.spawn(self._trail.changed(self.settings, settings, revisions))
         self.settings, self._waiting = settings, waiting
+        CHANGES_NOT_APPLIED.labels("restart").set(len(waiting))
         if waiting:
             _log.warning("restart_needed", settings=" ".join(waiting))
         self._protection.publish()
@@ -288,7 +289,7 @@ class Sidecar:
 
     def _degradations(self) -> list[str]:
         waiting = f"changed settings wait for a restart: {', '.join(self._waiting)}" if self._waiting else None
-        found = (self._reloader.state.rejected, self._shared.decision_log.problem, waiting)
+        found = (self._reloader.state.rejected, waiting)
         return [*self._current.degraded, *self._health.problems(), *(problem for problem in found if problem)]
 
     def _service_status(self) -> ServiceStatus:
@@ -316,7 +317,8 @@ class Sidecar:
         return [*self._problems(decision_log), *self._degradations(), *waiting]
 
     def _dependencies(self) -> tuple[tuple[str, Dependency], ...]:
-        shared = dependencies(("store", self.store), ("redis", self._shared.limiter))
+        stores = ("store", self.store), ("store", self._shared.decision_log)
+        shared = dependencies(*stores, ("redis", self._shared.limiter))
         return *shared, *self._current.dependencies
 
     def _status_fields(self) -> dict[str, object]:

@@ -25,7 +25,7 @@ from pydantic import BaseModel
 from sidecar.config import Settings
 from sidecar.config.sources import ENV_PREFIX
 from sidecar.errors import ProblemsError, SidecarError
-from sidecar.observability.metrics import GENERATION, RELOADS
+from sidecar.observability.metrics import CHANGES_NOT_APPLIED, GENERATION, RELOADS
 from sidecar.util import logs
 from sidecar.util.tasks import Background
 
@@ -122,6 +122,7 @@ class Reloader:
         else:
             self.state = State(self.state.generation + 1)
             GENERATION.set(self.state.generation)
+            CHANGES_NOT_APPLIED.labels("rejected").set(0)
             RELOADS.labels("done").inc()
             _log.info("reload_done", generation=self.state.generation, seconds=round(monotonic() - started_at, 3))
 
@@ -129,6 +130,7 @@ class Reloader:
         """The reasons are for the log and for admins: `/ready` is served without authentication."""
         rejected = f"the last reload was rejected: {problems} problem(s), see the log"
         self.state = State(self.state.generation, rejected, reason=reason)
+        CHANGES_NOT_APPLIED.labels("rejected").set(1)
         RELOADS.labels("rejected").inc()
         _log.error("reload_rejected", generation=self.state.generation, reason=" ".join(reason.split()))
 

@@ -56,11 +56,12 @@ class Readiness:
         return Status(problems, self._degraded(), starting=STARTING in problems)
 
     def status(self) -> Status:
-        """What `/ready` reports, of this process or of all workers."""
+        """What `/ready` reports, of this process or of all workers; why this one starts, where none serves yet."""
         if self._reports is None:
             return self._own_status()
         self.publish()
-        return self._reports.status()
+        status = self._reports.status()
+        return self._own_status() if status.starting else status
 
     async def ready(self, _request: web.Request) -> web.Response:
         """200 if ready (`ok`, or `degraded` if the policy allows), else 503; with problems and revision."""
@@ -75,9 +76,15 @@ class Readiness:
         return web.Response(status=code, body=json.dumps(body), content_type="application/json")
 
     async def startup(self, _request: web.Request) -> web.Response:
-        """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later."""
-        starting = self.status().starting
-        return web.json_response({"status": STARTING if starting else "started"}, status=503 if starting else 200)
+        """200 once models and policies are loaded and self-tested and the ports are open, whatever happens later.
+
+        Until then 503, with what is waited for in `problems`.
+        """
+        status = self.status()
+        if not status.starting:
+            return web.json_response({"status": "started", "problems": []})
+        problems = [problem for problem in status.problems if problem != STARTING]
+        return web.json_response({"status": STARTING, "problems": problems}, status=503)
 
     async def metrics(self, _request: web.Request) -> web.Response:
         """All metrics of this process, or of all workers, in Prometheus' text format."""

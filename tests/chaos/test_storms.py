@@ -9,13 +9,15 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import aiohttp
 import pytest
 from chaos.load import ROUNDS, SENTENCE, Load, process_settings, stored
 from chaos.world import ANSWER, ATTACK, PATIENT, World, audit, patiently, settings, text_of, world
+from prometheus_client.parser import text_string_to_metric_families as parse
 from recording import Received, recording, respond
 from support import SidecarProcess
 
@@ -252,36 +254,88 @@ def mounted(folder: Path, size: str) -> bool:
     return os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Traffic continues while no row can be written; queued rows are written later; no prompt is logged."""
-    disk = tmp_path / "disk"
+@asynccontextmanager
+async def small_disk(folder: Path, size: str) -> AsyncIterator[Path]:
+    """A file system of this size; the test is skipped without the permission."""
+    disk = folder / "disk"
     disk.mkdir()
-    if not mounted(disk, "3m"):
+    if not mounted(disk, size):
         pytest.skip("mounting a small file system takes root")
     try:
-        async with recording(respond(ANSWER)) as upstream:
-            store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
-            configured = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
-            async with world(configured) as here:
-                await here.inline()
-                dropped = LOG_DROPPED._value.get()
-                filler = disk / "filler"
-                with suppress(OSError):
-                    filler.write_bytes(b"x" * 2**22)
-                load = Load(here, pause=0.002)
-                async with load.running():
-                    await load.more(200)
-                    filler.unlink()
-                    await load.more(20)
-                assert set(load.statuses()) == {200, 400}
-            assert LOG_DROPPED._value.get() == dropped
-            assert load.decisions - await stored(configured.store.url) == set()
-            output = "".join(capfd.readouterr())
-            assert "decision_made" in output
-            assert not [text for text in (ATTACK, SENTENCE) if text in output]
-            assert await audit(configured.store.url, upstream) == []
+        yield disk
     finally:
         subprocess.run(["umount", "-l", str(disk)], check=True)  # noqa: ASYNC221 - takes no time
+
+
+def filled(disk: Path) -> Path:
+    """A file that takes all that is left of the disk."""
+    filler = disk / "filler"
+    with suppress(OSError):
+        filler.write_bytes(b"x" * 2**22)
+    return filler
+
+
+async def store_up(session: aiohttp.ClientSession, running: SidecarProcess) -> float:
+    """The gauge of the store, as Prometheus scrapes it."""
+    async with session.get(f"{running.admin}/metrics") as response:
+        families = parse(await response.text())
+    return next(
+        sample.value
+        for family in families
+        for sample in family.samples
+        if (sample.name, sample.labels.get("dependency")) == ("sidecar_dependency_up", "store")
+    )
+
+
+async def test_the_store_is_down_for_as_long_as_the_disk_is_full(tmp_path: Path) -> None:
+    """Keys are read all the time, which works; the gauge is 0 at every scrape until rows can be written again."""
+    async with small_disk(tmp_path, "1m") as disk, aiohttp.ClientSession() as session:
+        store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
+        running = SidecarProcess(tmp_path, process_settings(tmp_path, "echo://", store=store))
+        await asyncio.to_thread(running.start)
+        first, *unread = [World(running.base, session, await key_for(store["url"])) for _ in range(31)]
+
+        async def is_down() -> bool:
+            assert (await first.scan()).status == 200
+            return await store_up(session, running) == 0
+
+        async def is_up() -> bool:
+            return await store_up(session, running) == 1
+
+        assert not await is_down()
+        filler, gauges = filled(disk), set()
+        await patiently(is_down, 30)
+        for here in unread:  # each key is looked up
+            assert (await here.scan()).status == 200
+            gauges.add(await store_up(session, running))
+            await asyncio.sleep(0.1)
+        assert gauges == {0.0}
+        filler.unlink()
+        await patiently(is_up, 30)
+        assert await asyncio.to_thread(running.stop) == 0
+
+
+async def test_a_full_disk_under_the_store(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Traffic continues while no row can be written; queued rows are written later; no prompt is logged."""
+    async with small_disk(tmp_path, "3m") as disk, recording(respond(ANSWER)) as upstream:
+        store = {"url": f"sqlite:///{disk}/sidecar.db", "flush": 0.02}
+        configured = settings(tmp_path, upstream.url, store=store, upstream=PATIENT)
+        async with world(configured) as here:
+            await here.inline()
+            dropped = LOG_DROPPED._value.get()
+            filler = filled(disk)
+            load = Load(here, pause=0.002)
+            async with load.running():
+                await load.more(200)
+                filler.unlink()
+                await load.more(20)
+            assert set(load.statuses()) == {200, 400}
+        assert LOG_DROPPED._value.get() == dropped
+        assert load.decisions - await stored(configured.store.url) == set()
+        output = "".join(capfd.readouterr())
+        assert "decision_made" in output
+        assert not [text for text in (ATTACK, SENTENCE) if text in output]
+        assert await audit(configured.store.url, upstream) == []
 
 
 async def test_a_storm_of_reloads_half_of_them_broken(tmp_path: Path) -> None:

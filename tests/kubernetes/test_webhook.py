@@ -17,6 +17,7 @@ import trustme
 from aiohttp import ClientConnectorCertificateError, ClientSession, TCPConnector
 from kubernetes.test_json_patch import applied
 from kubernetes.test_objects import KINDS, POD, workload
+from prometheus_client.parser import text_string_to_metric_families as parse
 
 from sidecar.errors import ConfigError
 from sidecar.kubernetes.objects import Request, inject
@@ -102,6 +103,19 @@ class Server:
         authority.configure_trust(context)
         return context
 
+    async def rejected(self) -> float:
+        """The gauge of a certificate that cannot be used, as Prometheus scrapes it."""
+        url = f"http://127.0.0.1:{self.webhook.health_port}/metrics"
+        async with ClientSession() as session, session.get(url) as answer:
+            families = {family.name: family for family in parse(await answer.text())}
+        return families["sidecar_webhook_certificate_rejected"].samples[0].value
+
+    async def until_rejected(self, value: float) -> None:
+        """Wait for this value of the gauge."""
+        async with asyncio.timeout(60):
+            while await self.rejected() != value:  # noqa: ASYNC110 - another task changes it
+                await asyncio.sleep(0.05)
+
     async def ask(self, body: object, trusted: ssl.SSLContext | None = None) -> tuple[int, Any]:
         """One review, on a connection of its own."""
         url = f"https://localhost:{self.webhook.port}/mutate"
@@ -181,7 +195,7 @@ async def test_nonsense_and_floods_are_refused(server: Server) -> None:
 
 
 async def test_a_renewed_certificate_is_served_without_a_restart(server: Server) -> None:
-    """New connections see the new one; a pair that does not fit is refused and the last good one stays."""
+    """New connections see the new one. A pair that does not fit is refused, as a gauge says; the last good stays."""
     old, new = server.trusted, server.renew()
     async with asyncio.timeout(60):
         while True:
@@ -192,11 +206,12 @@ async def test_a_renewed_certificate_is_served_without_a_restart(server: Server)
                 await asyncio.sleep(0.05)
     with pytest.raises(ClientConnectorCertificateError):
         await server.ask(review(None), old)
+    assert await server.rejected() == 0
     server.place.key.write_text("no key", "utf-8")
-    async with asyncio.timeout(60):
-        while server.webhook._reloader.state.rejected is None:  # noqa: ASYNC110 - another task changes it
-            await asyncio.sleep(0.05)
+    await server.until_rejected(1)
     assert (await server.ask(review(None), new))[0] == 200
+    server.renew()
+    await server.until_rejected(0)
 
 
 async def test_health_is_plain_and_a_missing_certificate_ends_the_start(server: Server, tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ import neighbours
 import pytest
 import yaml
 
+from sidecar.config.scanning import InputFailure
+from sidecar.kubernetes import webhook
 from sidecar.observability import metrics
+from sidecar.observability.watcher import OPEN_BY_DEFAULT
 
 ALERTS = Path(__file__).parents[2] / "docs" / "observability" / "alerts.yaml"
 RULES: dict[str, dict[str, Any]] = {
@@ -37,7 +40,10 @@ HEALTHY: dict[str, str] = {
     f'sidecar_protection_reduced{{{A},reason="mode"}}': "0x2000",
     f'sidecar_protection_reduced{{{A},reason="keys"}}': "0x600 1x3 0x1400",
     f"sidecar_log_queue{{{A}}}": "0x500 100 900 1500 200 0x1500",
-    f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0x2000",
+    # Pictures and references to files pass by default, all the time.
+    f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0+60x2000",
+    f'sidecar_unscanned_forward_total{{{A},cause="reference"}}': "0+60x2000",
+    f'sidecar_unscanned_forward_total{{{A},cause="malformed"}}': "0x2000",
     f'sidecar_layer_failures_total{{{A},layer="llm_judge",cause="deadline"}}': "0+0.1x2000",
     f'sidecar_layer_failures_total{{{A},layer="semantic",cause="deadline"}}': "0x2000",
     f'sidecar_layer_seconds_count{{{A},layer="llm_judge"}}': "0+1x2000",
@@ -45,8 +51,16 @@ HEALTHY: dict[str, str] = {
     **{f'sidecar_scan_seconds_bucket{{{A},door="inline",le="{le}"}}': "0+60x2000" for le in BUCKETS},
     f'sidecar_decisions_total{{{A},door="inline",action="allow"}}': "0+60x2000",
     f'sidecar_decisions_total{{{A},door="inline",action="block"}}': "0+1x2000",
+    # A client with a broken body, again and again: no block of a scan.
+    f'sidecar_decisions_total{{{A},door="inline",action="refuse"}}': "0+1x1000 1000+100x1000",
     f'sidecar_refused_total{{{A},door="inline",status="429"}}': "0+0.5x2000",
     f'sidecar_refused_total{{{A},door="inline",status="502"}}': "0+0.5x2000",
+    f'sidecar_changes_not_applied{{{A},reason="rejected"}}': "0x600 1x3 0x1400",
+    f'sidecar_changes_not_applied{{{A},reason="restart"}}': "0x700 2x3 0x1300",
+    f'sidecar_sink_events_total{{{A},sink="splunk",outcome="sent"}}': "0+60x2000",
+    f'sidecar_sink_events_total{{{A},sink="splunk",outcome="dropped"}}': "0x2000",
+    f'sidecar_alerts_total{{{A},alert="block_spike",outcome="sent"}}': "0+1x2000",
+    f'sidecar_alerts_total{{{A},alert="block_spike",outcome="failed"}}': "0x2000",
     f"sidecar_log_dropped_total{{{A}}}": "0x2000",
     f"sidecar_limits_local_total{{{A}}}": "0x2000",
     f'sidecar_judge_budget_left_ratio{{{A},budget="calls"}}': "0.7x2000",
@@ -55,8 +69,13 @@ HEALTHY: dict[str, str] = {
     f'sidecar_policy_info{{{B},revision="r2"}}': "_x600 1x10 stale",
     # Another team, with rules of its own.
     'sidecar_policy_info{job="shop",namespace="team",pod="shop-1",instance="c",revision="own"}': "1x2000",
-    'up{job="prompt-sidecar-webhook",instance="w"}': "1x600 0 1x1400",
-    'up{job="prompt-sidecar-webhook",instance="v"}': "1x2000",
+    **(
+        WEBHOOK := {
+            'up{job="prompt-sidecar-webhook",instance="w"}': "1x600 0 1x1400",
+            'up{job="prompt-sidecar-webhook",instance="v"}': "1x2000",
+            'sidecar_webhook_certificate_rejected{job="prompt-sidecar-webhook",instance="w"}': "0x700 1 1 0x1300",
+        }
+    ),
 }
 """Two instances over 33 hours, a value a minute: short faults, a rollout, a few errors in a hundred."""
 
@@ -87,8 +106,9 @@ TROUBLES = (
         {f"up{{{A}}}": "1x10 0x200", f'sidecar_build_info{{{A},version="1"}}': "1x10 stale"},
         labels=ON_A,
     ),
-    Trouble("SidecarGone", dict.fromkeys(HEALTHY)),
+    Trouble("SidecarGone", dict.fromkeys(HEALTHY, "1x10 stale")),
     Trouble("SidecarWorkersMissing", {f"sidecar_workers_missing{{{A}}}": "0x10 1x200"}, "17m", ON_A),
+    # Away, or its disk is full.
     Trouble("SidecarStoreAway", down("store"), "13m", ON_A),
     *(Trouble("SidecarDependencyAway", down(name), "17m", ON_A | {"dependency": name}) for name in ("redis", "judge")),
     Trouble("SidecarDependencyAway", down("upstream"), "17m", ON_A | {"dependency": "upstream"}),
@@ -96,9 +116,9 @@ TROUBLES = (
     Trouble("SidecarLogWaits", {f"sidecar_log_queue{{{A}}}": "0+60x200"}, "20m", ON_A),
     Trouble(
         "SidecarForwardsUnscanned",
-        {f'sidecar_unscanned_forward_total{{{A},cause="media"}}': "0x10 1+1x200"},
+        {f'sidecar_unscanned_forward_total{{{A},cause="malformed"}}': "0x10 1+1x200"},
         "20m",
-        OF_PROXY | {"cause": "media"},
+        OF_PROXY | {"cause": "malformed"},
     ),
     Trouble(
         "SidecarProtectionReduced",
@@ -155,6 +175,38 @@ TROUBLES = (
         "20m",
         {"job": "prompt-sidecar-webhook"},
     ),
+    # The Deployment was deleted or scaled to zero: there is no target that could be down.
+    Trouble("SidecarWebhookAway", dict.fromkeys(WEBHOOK, "1x10 stale"), "20m", {"job": "prompt-sidecar-webhook"}),
+    Trouble(
+        "SidecarWebhookCertificateRejected",
+        {'sidecar_webhook_certificate_rejected{job="prompt-sidecar-webhook",instance="w"}': "0x10 1x200"},
+        "17m",
+        {"job": "prompt-sidecar-webhook", "instance": "w"},
+    ),
+    *(
+        Trouble(
+            "SidecarChangesNotApplied",
+            {f'sidecar_changes_not_applied{{{A},reason="{reason}"}}': "0x10 1x200"},
+            "17m",
+            ON_A | {"reason": reason},
+        )
+        for reason in ("rejected", "restart")
+    ),
+    *(
+        Trouble(
+            "SidecarSinkLosesDecisions",
+            {f'sidecar_sink_events_total{{{A},sink="splunk",outcome="{outcome}"}}': "0x10 1+1x200"},
+            "20m",
+            ON_A | {"sink": "splunk"},
+        )
+        for outcome in ("dropped", "rejected")
+    ),
+    Trouble(
+        "SidecarAlertsNotSent",
+        {f'sidecar_alerts_total{{{A},alert="block_spike",outcome="failed"}}': "0x10 1x200"},
+        "20m",
+        ON_A | {"alert": "block_spike"},
+    ),
     Trouble(
         "SidecarBlocksUnusuallyMuch",
         {f'sidecar_decisions_total{{{A},door="inline",action="block"}}': "0+1x1000 1010+10x100"},
@@ -185,7 +237,7 @@ SCRAPED = {"job", "instance", "namespace", "pod"}
 def emitted_labels() -> dict[str, set[tuple[str, str]]]:
     """The labels of each sample that a process has before it served anything, of all dependencies."""
     found = {"sidecar_dependency_up": {("dependency", name) for name in metrics.DEPENDENCIES}}
-    for family in metrics.REGISTRY.collect():
+    for family in (*metrics.REGISTRY.collect(), *webhook.REGISTRY.collect()):
         for sample in family.samples:
             found.setdefault(sample.name, set()).update(sample.labels.items())
     return found
@@ -257,6 +309,23 @@ def test_no_alert_fires_in_a_healthy_fleet(tmp_path: Path) -> None:
     """At any of many moments of more than a day, short faults and a rollout included."""
     moments = [{"eval_time": f"{minute}m", "alertname": name} for minute in range(30, 1981, 5) for name in RULES]
     assert evaluate(tmp_path, [group(HEALTHY, moments)]) == ""
+
+
+@pytest.mark.neighbours
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("series", [WEBHOOK, {'up{job="other",instance="o"}': "1x60 0x1940"}], ids=["webhook", "other"])
+def test_no_alert_fires_where_no_sidecar_has_ever_been(series: dict[str, str], tmp_path: Path) -> None:
+    """With the rules and the webhook installed before the first sidecar, or the rules alone."""
+    moments = [{"eval_time": f"{minute}m", "alertname": name} for minute in range(0, 1981, 60) for name in RULES]
+    assert evaluate(tmp_path, [group(series, moments)]) == ""
+
+
+def test_what_passes_by_default_is_left_out_by_both_alerts_on_unscanned_requests() -> None:
+    """By the rule for Prometheus and by the alert webhook: the settings that are open as shipped."""
+    is_open = {name for name in InputFailure.model_fields if getattr(InputFailure(), name) == "allow"}
+    assert is_open == OPEN_BY_DEFAULT
+    (pattern,) = re.findall(r'cause!~"([^"]+)"', RULES["SidecarForwardsUnscanned"]["expr"])
+    assert set(pattern.split("|")) == is_open
 
 
 @pytest.mark.neighbours

@@ -46,9 +46,10 @@ class Process:
 
 
 async def test_a_process_that_is_well_sends_nothing() -> None:
-    """Blocks below the bound, images that pass by default, and allowed requests are nothing to report."""
+    """Blocks below the bound, malformed bodies, and images that pass by default are nothing to report."""
     process = Process()
     DECISIONS.labels("inline", "block").inc(3)
+    DECISIONS.labels("inline", "refuse").inc(1000)
     UNSCANNED.labels("media").inc(5)
     assert [await process.names() for _ in range(3)] == [[], [], []]
 

@@ -100,6 +100,7 @@ def set_gauges(worker: int) -> Status:
     """Set the gauges of this process to those of a worker. Only in a child: these are for good."""
     known = {"sidecar_ready": READY, "sidecar_dependency_up": DEPENDENCY_UP, "sidecar_log_queue": LOG_QUEUE}
     known |= {"sidecar_connections": CONNECTIONS, "sidecar_generation": GENERATION}
+    DEPENDENCY_UP.in_use = lambda name: name == "store"
     known |= {"sidecar_judge_budget_left_ratio": JUDGE_BUDGET}
     for (name, *labels), values in GAUGES.items():
         gauge = known[name].labels(*labels) if labels else known[name]

@@ -15,6 +15,7 @@ from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
 from sidecar.config import Settings
 from sidecar.errors import PolicyError
+from sidecar.observability.metrics import REGISTRY
 from sidecar.runtime.reload import Reloader, State, reloadable, watched_files
 from sidecar.util.units import Rate
 
@@ -45,6 +46,11 @@ class Swaps:
             raise self.error
 
 
+def not_applied(reason: str) -> float | None:
+    """The gauge of what is not in force."""
+    return REGISTRY.get_sample_value("sidecar_changes_not_applied", {"reason": reason})
+
+
 async def test_a_swapped_volume_is_read_once_and_a_bad_one_is_rejected(tmp_path: Path) -> None:
     """The link `..data` moves: one reload. What `swap` refuses leaves the generation, and says so until mended."""
     volume, swap = volumes.ConfigMap(tmp_path / "policies", {"a.yaml": "one"}), Swaps()
@@ -52,16 +58,19 @@ async def test_a_swapped_volume_is_read_once_and_a_bad_one_is_rejected(tmp_path:
     await reloader.start()
     volume.update({"a.yaml": "two", "b.yaml": "new"})
     await until(lambda: reloader.state == State(2))
+    assert not_applied("rejected") == 0
     swap.error = PolicyError("policies cannot be loaded", ["a.yaml: secret text", "b.yaml: more of it"])
     volume.update({"a.yaml": "broken"})
     await until(lambda: reloader.state.rejected)
     assert reloader.state == State(2, "the last reload was rejected: 2 problem(s), see the log")
+    assert not_applied("rejected") == 1
     swap.error = RuntimeError("never seen before")
     reloader.request()
     await until(lambda: swap.count == 3)
     swap.error = None
     reloader.request()
     await until(lambda: reloader.state == State(3))
+    assert not_applied("rejected") == 0
     await asyncio.sleep(0.8)
     assert swap.count == 4
     await reloader.close()
@@ -237,4 +246,6 @@ async def test_hang_up_reads_the_settings_again(start_sidecar: StartSidecar) -> 
     assert (answer.status_code, answer.headers["x-sidecar-action"]) == (200, "monitor")
     series = httpx.get(f"{running.admin}/metrics", timeout=PATIENCE).text
     assert 'sidecar_reloads_total{outcome="done"}' in series
+    assert 'sidecar_changes_not_applied{reason="restart"} 1.0' in series
+    assert 'sidecar_changes_not_applied{reason="rejected"} 0.0' in series
     assert await asyncio.to_thread(running.stop) == 0

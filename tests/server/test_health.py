@@ -5,7 +5,9 @@ from __future__ import annotations
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
+from sidecar.observability.worker_reports import Status, WorkerReports
 from sidecar.server.health import Readiness, admin_routes
+from sidecar.util.shared_slots import SharedSlots
 
 
 async def get(app: web.Application, path: str) -> tuple[int, str]:
@@ -33,8 +35,18 @@ async def test_ready_says_why_not() -> None:
 
 async def test_a_start_is_over_once_whatever_is_amiss_later() -> None:
     """/startup is 503 while starting and 200 afterwards, so that a drain does not look like a failed start."""
-    assert (await get(admin(["starting"]), "/startup"))[0] == 503
+    assert await get(admin(["starting", "waits"]), "/startup") == (503, '{"status": "starting", "problems": ["waits"]}')
     assert (await get(admin(["draining", "scan log cannot be written"]), "/startup"))[0] == 200
+
+
+async def test_a_worker_that_waits_answers_for_those_that_serve() -> None:
+    """Its own reason as long as no worker serves; then the state of the others, since they share the port."""
+    slots, app = SharedSlots(2), web.Application()
+    waiting = Readiness(lambda: ["starting", "waits"], list, str, reports=WorkerReports(slots, 0))
+    app.add_routes(admin_routes(waiting))
+    assert await get(app, "/startup") == (503, '{"status": "starting", "problems": ["waits"]}')
+    WorkerReports(slots, 1).publish(Status())
+    assert (waiting.status().problems, waiting.status().starting) == ([], False)
 
 
 async def test_health_asks_no_dependency() -> None:
