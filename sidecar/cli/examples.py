@@ -64,6 +64,8 @@ EXAMPLES = {
     "keys change": ("sidecar keys change 8fKq2mZx --rate 60/minute", "sidecar keys change 8fKq2mZx --team shop"),
     "keys revoke": ("sidecar keys revoke 8fKq2mZx",),
     "keys rotate": ("sidecar keys rotate 8fKq2mZx --grace 24h",),
+    "alerts": ("sidecar alerts test",),
+    "alerts test": ("sidecar alerts test", "sidecar alerts test --config production.yaml"),
     "audit": ("sidecar audit verify", "sidecar audit verify --key audit.pub --json > heads.json"),
     "audit verify": ("sidecar audit verify", "sidecar audit verify --key audit.pub --json > heads.json"),
     "audit receipt": ('sidecar audit receipt --key audit.pub "$RECEIPT"',),

@@ -33,6 +33,7 @@ _MENU = [
     ("/mcp", "MCP"),
     ("/users", "Users"),
     ("/audit", "Audit"),
+    ("/alerts", "Alerts"),
     ("/reference", "Reference"),
 ]
 

@@ -91,6 +91,8 @@ POST /users/{name}/teams           users, their roles and teams
 POST /users/{name}/reset           users, their roles and teams
 POST /users/{name}/remove          users, their roles and teams
 GET /audit                         audit trail
+GET /alerts                        alerts to the webhook, and a test of it
+POST /alerts/test                  alerts to the webhook, and a test of it
 """
 PERMISSIONS: tuple[Permission, ...] = (
     *_routes(None, _ANYBODY),
