@@ -83,6 +83,7 @@ EXAMPLES = {
         "sidecar users change grace --teams all",
     ),
     "users remove": ("sidecar users remove grace",),
+    "users withdraw": ("sidecar users withdraw grace",),
     "inject": (
         "sidecar inject -f deployment.yaml --secret prompt-sidecar --app-env > protected.yaml",
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",

@@ -90,6 +90,7 @@ POST /users/{name}/role            users, their roles and teams
 POST /users/{name}/teams           users, their roles and teams
 POST /users/{name}/reset           users, their roles and teams
 POST /users/{name}/remove          users, their roles and teams
+POST /users/{name}/withdraw        users, their roles and teams
 GET /audit                         audit trail
 GET /alerts                        alerts to the webhook, and a test of it
 POST /alerts/test                  alerts to the webhook, and a test of it
