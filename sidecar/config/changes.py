@@ -1,12 +1,14 @@
 """What differs between two settings, for the audit trail and the log: names, and values where they are no free text.
 
 Shown are numbers, switches, choices, layers, dates and file names. Of free text (addresses, messages, patterns, header
-values, which may hold secrets or a prompt) only that it changed is said.
+values, which may hold secrets or a prompt) only that it changed is said. Of a profile and of a model only what is given
+is a setting of its own; where it is not given, the setting that holds instead is named with its value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hmac
+from collections.abc import Iterator, Mapping
 from datetime import date
 from enum import Enum
 from pathlib import Path
@@ -19,21 +21,81 @@ from sidecar.util.units import Rate, format_rate
 
 _HIDDEN = "(not shown)"
 _ABSENT = (None, "none")
+_NO_MARK = ("none", "none")
+_MARK_DIGITS = 6
+"""Hexadecimal digits of the mark of a value that is not shown: few, so that it does not tell a guessed value."""
+_OF_GIVEN = ("models", "profiles")
+"""Settings of which only what is given counts."""
+_LIKE_GENERAL = ("mode", "policies", "rules", "pii", "untrusted", "responses", "failure")
 _Leaf = tuple[object, str]
+_Leaves = Mapping[str, _Leaf]
+Record = dict[str, list[str]]
+"""Settings that are not as by default: by name a mark, which differs when the value does, and how it is shown."""
 
 
 def settings_changes(old: Settings, new: Settings) -> list[str]:
     """A line for each changed setting, in the order of the sections: `mode enforce to monitor`."""
-    before, after = dict(_leaves(old)), dict(_leaves(new))
+    return _differences(dict(_leaves(old)), dict(_leaves(new)))
+
+
+def record(settings: Settings, key: bytes) -> Record:
+    """The settings that are not as by default, to be compared later; `key` keys the marks of what is not shown."""
+    leaves, general = _marked(settings, key), _marked(Settings(), key)
+    return {name: [str(leaf[0]), leaf[1]] for name, leaf in leaves.items() if general.get(name, _NO_MARK) != leaf}
+
+
+def record_changes(old: Record, new: Record) -> list[str]:
+    """As `settings_changes`, between two records. A default that another version of the program has is no change."""
+    general = dict(_leaves(Settings()))
+    shown: dict[str, _Leaf] = {name: (display, display) for name, (_, display) in general.items()}
+    before, after = (shown | {name: (mark, text) for name, (mark, text) in each.items()} for each in (old, new))
+    return _differences(before, after)
+
+
+def _marked(settings: Settings, key: bytes) -> dict[str, _Leaf]:
+    return {name: (_mark(value, display, key), display) for name, (value, display) in _leaves(settings)}
+
+
+def _mark(value: object, display: str, key: bytes) -> str:
+    if display != _HIDDEN:
+        return display
+    return hmac.digest(key, repr(value).encode(), "sha256").hex()[:_MARK_DIGITS]
+
+
+def _differences(before: _Leaves, after: _Leaves) -> list[str]:
     return [
-        _line(name, before.get(name, _ABSENT)[1], after.get(name, _ABSENT)[1])
+        _line(name, _shown(name, before), _shown(name, after))
         for name in dict.fromkeys((*before, *after))
         if before.get(name, _ABSENT)[0] != after.get(name, _ABSENT)[0]
         and not (_is_split(name, before, after) or _is_split(name, after, before))
     ]
 
 
-def _is_split(name: str, whole: dict[str, _Leaf], parts: dict[str, _Leaf]) -> bool:
+def _shown(name: str, leaves: _Leaves) -> str:
+    """The value, or where there is none that which holds instead, with the name of its setting."""
+    display = leaves.get(name, _ABSENT)[1]
+    if display != _ABSENT[1]:
+        return display
+    for general in _general(name):
+        held = leaves.get(general, _ABSENT)[1]
+        if held not in {_ABSENT[1], _HIDDEN}:
+            return f"{held} ({general})"
+    return display
+
+
+def _general(name: str) -> Iterator[str]:
+    """The settings that hold where this one is not given, the nearest first."""
+    section, _, rest = name.partition(".")
+    own = rest.partition(".")[2] if section in _OF_GIVEN else ""
+    if section == "profiles" and own.partition(".")[0] in _LIKE_GENERAL:
+        yield own
+    if section == "profiles" and own.startswith("sources."):
+        yield f"scan.{own}"
+    if name.endswith(".threshold") and (section in _OF_GIVEN or name.startswith("scan.sources.")):
+        yield "scan.threshold"
+
+
+def _is_split(name: str, whole: _Leaves, parts: _Leaves) -> bool:
     """Whether an empty list of one side has entries on the other, which are named themselves."""
     return name in whole and name not in parts and any(other.startswith(f"{name}.") for other in parts)
 
@@ -56,8 +118,10 @@ def _leaves(value: object, name: str = "", *, readable: bool = False) -> Iterato
     """Every single setting by its name: the value that is compared, and how it is shown."""
     prefix = f"{name}." if name else ""
     if isinstance(value, BaseModel):
+        only_given = name.partition(".")[0] in _OF_GIVEN
         for field, info in type(value).model_fields.items():
-            yield from _leaves(getattr(value, field), prefix + field, readable=_is_choice(info.annotation))
+            if not only_given or (field in value.model_fields_set and getattr(value, field) is not None):
+                yield from _leaves(getattr(value, field), prefix + field, readable=_is_choice(info.annotation))
     elif isinstance(value, dict):
         for key, item in value.items():
             yield from _leaves(item, f"{prefix}{key}", readable=readable)

@@ -92,6 +92,7 @@ POST /users/{name}/reset           users, their roles and teams
 POST /users/{name}/remove          users, their roles and teams
 POST /users/{name}/withdraw        users, their roles and teams
 GET /audit                         audit trail
+GET /audit/export                  audit trail
 GET /alerts                        alerts to the webhook, and a test of it
 POST /alerts/test                  alerts to the webhook, and a test of it
 """
