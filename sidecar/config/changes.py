@@ -8,16 +8,16 @@ is a setting of its own; where it is not given, the setting that holds instead i
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
 from sidecar.config.settings import Settings
-from sidecar.util.units import Rate, format_rate
+from sidecar.util.units import Rate, format_duration, format_rate, format_size, parse_duration, parse_size
 
 _HIDDEN = "(not shown)"
 _ABSENT = (None, "none")
@@ -27,6 +27,9 @@ _MARK_DIGITS = 6
 _OF_GIVEN = ("models", "profiles")
 """Settings of which only what is given counts."""
 _LIKE_GENERAL = ("mode", "policies", "rules", "pii", "untrusted", "responses", "failure")
+Form = Callable[[Any], str]
+_FORMS: dict[object, Form] = {parse_duration: format_duration, parse_size: format_size}
+"""How values are written that these read."""
 _Leaf = tuple[object, str]
 _Leaves = Mapping[str, _Leaf]
 Record = dict[str, list[str]]
@@ -36,6 +39,11 @@ Record = dict[str, list[str]]
 def settings_changes(old: Settings, new: Settings) -> list[str]:
     """A line for each changed setting, in the order of the sections: `mode enforce to monitor`."""
     return _differences(dict(_leaves(old)), dict(_leaves(new)))
+
+
+def shown(settings: Settings) -> dict[str, str]:
+    """Every setting with its value, free text left out."""
+    return {name: display for name, (_, display) in _leaves(settings)}
 
 
 def record(settings: Settings, key: bytes) -> Record:
@@ -114,38 +122,45 @@ def _line(name: str, before: str, after: str) -> str:
     return f"{name} changed" if _HIDDEN in {before, after} else f"{name} {before} to {after}"
 
 
-def _leaves(value: object, name: str = "", *, readable: bool = False) -> Iterator[tuple[str, _Leaf]]:
+def _leaves(value: object, name: str = "", form: Form | None = None) -> Iterator[tuple[str, _Leaf]]:
     """Every single setting by its name: the value that is compared, and how it is shown."""
     prefix = f"{name}." if name else ""
     if isinstance(value, BaseModel):
         only_given = name.partition(".")[0] in _OF_GIVEN
         for field, info in type(value).model_fields.items():
             if not only_given or (field in value.model_fields_set and getattr(value, field) is not None):
-                yield from _leaves(getattr(value, field), prefix + field, readable=_is_choice(info.annotation))
+                yield from _leaves(getattr(value, field), prefix + field, _form(info.annotation, info.metadata))
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _leaves(item, f"{prefix}{key}", readable=readable)
+            yield from _leaves(item, f"{prefix}{key}", form)
     elif isinstance(value, tuple) and any(isinstance(item, BaseModel) for item in value):
         for number, item in enumerate(value):
             yield from _leaves(item, f"{prefix}{number}")
     else:
-        yield name, (value, _display(value, readable=readable))
+        yield name, (value, _display(value, form))
 
 
-def _is_choice(annotation: object) -> bool:
-    """Whether only listed words are allowed, also in a tuple or a dict, or beside None."""
-    return get_origin(annotation) is Literal or any(_is_choice(part) for part in get_args(annotation))
+def _form(annotation: object, metadata: Iterable[object] = ()) -> Form | None:
+    """How a value of such a field is written, if its type does not tell that; also in a tuple, or beside None."""
+    for validator in (*metadata, *getattr(annotation, "__metadata__", ())):
+        if (form := _FORMS.get(getattr(validator, "func", None))) is not None:
+            return form
+    if get_origin(annotation) is Literal:
+        return str
+    return next((form for part in get_args(annotation) if (form := _form(part)) is not None), None)
 
 
-def _display(value: object, *, readable: bool) -> str:
+def _display(value: object, form: Form | None) -> str:
     if value is None:
         return "none"
     if isinstance(value, Rate):
         return format_rate(value)
     if isinstance(value, tuple):
-        items = [_display(item, readable=readable) for item in value]
+        items = [_display(item, form) for item in value]
         return _HIDDEN if _HIDDEN in items else f"[{', '.join(items)}]"
     if isinstance(value, bool):
         return str(value).lower()
-    is_plain = isinstance(value, int | float | date | Path | Enum) or readable
+    if form is not None:
+        return form(value)
+    is_plain = isinstance(value, int | float | date | Path | Enum)
     return f"{value:g}" if isinstance(value, float) else str(value) if is_plain else _HIDDEN

@@ -27,6 +27,7 @@ from sidecar.dashboard.policies import Policies
 from sidecar.dashboard.reference import Reference
 from sidecar.dashboard.saved_views import SavedViews
 from sidecar.dashboard.service_status import ServiceStatus
+from sidecar.dashboard.settings import SettingsPage
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
 from sidecar.dashboard.trends import TrendsPage
@@ -88,6 +89,7 @@ class Dashboard:
             *(sso.routes() if sso else ()),
             *Users().routes(),
             *Trail().routes(),
+            *SettingsPage(dependencies.status).routes(),
             *AlertsPage(dependencies.status, dependencies.test_alert).routes(),
         ]
 

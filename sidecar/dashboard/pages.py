@@ -31,6 +31,7 @@ _MENU = [
     ("/exceptions", "Exceptions"),
     ("/shadow", "Shadow"),
     ("/mcp", "MCP"),
+    ("/settings", "Settings"),
     ("/users", "Users"),
     ("/audit", "Audit"),
     ("/alerts", "Alerts"),

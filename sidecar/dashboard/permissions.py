@@ -60,6 +60,7 @@ POST /decisions/views/{id}/rename  own saved views; only an admin saves and chan
 POST /decisions/views/{id}/delete  own saved views; only an admin saves and changes shared ones
 GET /keys                          keys, never their values
 GET /keys/{id}                     keys, never their values
+GET /settings                      settings in force, without secrets and free text
 GET /policies                      rules
 GET /policies/{id}                 rules
 GET /exceptions                    exceptions

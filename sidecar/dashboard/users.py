@@ -92,6 +92,7 @@ class Users:
     ) -> web.Response:
         path = await invite(visit.store, name, role, visit.name, teams)
         await visit.note(action, name, describe(role, teams))
+        visit.form.clear()
         return await self._page(visit, link=visit.base + path, unknown=await without_keys(visit.store, teams))
 
     async def change_role(self, visit: Visit) -> web.Response:

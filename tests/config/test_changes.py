@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.config import Settings
-from sidecar.config.changes import record, record_changes, settings_changes, shortened
+from sidecar.config.changes import record, record_changes, settings_changes, shortened, shown
 
 EXCEPTION = {"rules": ["INJ-100"], "until": "2026-12-31", "reason": "a secret lesson", "text": "secret .*"}
 
@@ -50,6 +50,8 @@ EXCEPTION = {"rules": ["INJ-100"], "until": "2026-12-31", "reason": "a secret le
         ),
         ({"policies": ["mine"]}, ["policies [] to [mine]"]),
         ({"failure": {"all": "allow"}}, ["failure.all block to allow"]),
+        ({"log": {"retention": "90d", "bytes": "1GiB"}}, ["log.retention 30d to 90d", "log.bytes 768MiB to 1GiB"]),
+        ({"scan": {"deadline": "1500ms"}}, ["scan.deadline 4s to 1500ms"]),
         ({"limits": {"rate": "5/second"}}, ["limits.rate 600/minute to 5/second"]),
         ({"upstream": {"url": "https://example.org/v1"}}, ["upstream.url changed"]),
         ({"upstream": {"headers": {"add": {"x-team": "secret"}}}}, ["upstream.headers.add.x-team changed"]),
@@ -67,6 +69,14 @@ def test_a_change_is_named_with_its_values_unless_they_are_free_text(values: dic
     assert record_changes(*records) == lines
     assert len(record_changes(*reversed(records))) == len(lines)
     assert "secret" not in str(records)
+
+
+def test_all_settings_are_shown_but_free_text() -> None:
+    """As they are written, and nothing that may be secret."""
+    values = shown(Settings.model_validate({"alerts": {"url": "https://hooks.example/secret"}}))
+    assert (values["log.retention"], values["log.prompts"], values["alerts.pause"]) == ("30d", "none", "15m")
+    assert values["alerts.url"] == "(not shown)"
+    assert "secret" not in str(values).replace("secrets", "").replace("client_secret_file", "")
 
 
 def test_of_an_exception_neither_pattern_nor_reason_is_shown() -> None:
