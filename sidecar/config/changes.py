@@ -41,7 +41,7 @@ def settings_changes(old: Settings, new: Settings) -> list[str]:
     return _differences(dict(_leaves(old)), dict(_leaves(new)))
 
 
-def shown(settings: Settings) -> dict[str, str]:
+def displays(settings: Settings) -> dict[str, str]:
     """Every setting with its value, free text left out."""
     return {name: display for name, (_, display) in _leaves(settings)}
 
@@ -55,8 +55,8 @@ def record(settings: Settings, key: bytes) -> Record:
 def record_changes(old: Record, new: Record) -> list[str]:
     """As `settings_changes`, between two records. A default that another version of the program has is no change."""
     general = dict(_leaves(Settings()))
-    shown: dict[str, _Leaf] = {name: (display, display) for name, (_, display) in general.items()}
-    before, after = (shown | {name: (mark, text) for name, (mark, text) in each.items()} for each in (old, new))
+    defaults: dict[str, _Leaf] = {name: (display, display) for name, (_, display) in general.items()}
+    before, after = (defaults | {name: (mark, text) for name, (mark, text) in texts.items()} for texts in (old, new))
     return _differences(before, after)
 
 
@@ -72,33 +72,33 @@ def _mark(value: object, display: str, key: bytes) -> str:
 
 def _differences(before: _Leaves, after: _Leaves) -> list[str]:
     return [
-        _line(name, _shown(name, before), _shown(name, after))
+        _line(name, _value_of(name, before), _value_of(name, after))
         for name in dict.fromkeys((*before, *after))
         if before.get(name, _ABSENT)[0] != after.get(name, _ABSENT)[0]
         and not (_is_split(name, before, after) or _is_split(name, after, before))
     ]
 
 
-def _shown(name: str, leaves: _Leaves) -> str:
+def _value_of(name: str, leaves: _Leaves) -> str:
     """The value, or where there is none that which holds instead, with the name of its setting."""
     display = leaves.get(name, _ABSENT)[1]
     if display != _ABSENT[1]:
         return display
     for general in _general(name):
-        held = leaves.get(general, _ABSENT)[1]
-        if held not in {_ABSENT[1], _HIDDEN}:
-            return f"{held} ({general})"
+        value = leaves.get(general, _ABSENT)[1]
+        if value not in {_ABSENT[1], _HIDDEN}:
+            return f"{value} ({general})"
     return display
 
 
 def _general(name: str) -> Iterator[str]:
     """The settings that hold where this one is not given, the nearest first."""
-    section, _, rest = name.partition(".")
-    own = rest.partition(".")[2] if section in _OF_GIVEN else ""
-    if section == "profiles" and own.partition(".")[0] in _LIKE_GENERAL:
-        yield own
-    if section == "profiles" and own.startswith("sources."):
-        yield f"scan.{own}"
+    section, _, path = name.partition(".")
+    term = path.partition(".")[2] if section in _OF_GIVEN else ""
+    if section == "profiles" and term.partition(".")[0] in _LIKE_GENERAL:
+        yield term
+    if section == "profiles" and term.startswith("sources."):
+        yield f"scan.{term}"
     if name.endswith(".threshold") and (section in _OF_GIVEN or name.startswith("scan.sources.")):
         yield "scan.threshold"
 

@@ -9,7 +9,7 @@ from typing import Any
 from aiohttp import web
 
 from sidecar.config import Settings
-from sidecar.config.changes import settings_changes, shown
+from sidecar.config.changes import displays, settings_changes
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.service_status import ServiceStatus
 
@@ -50,18 +50,18 @@ class SettingsPage:
         service = self._status()
         rows = rows_of(service.settings)
         grouped = {title: [row for row in rows if _is_in(row.name, names)] for title, names in GROUPS.items()}
-        all_names = [name for names in GROUPS.values() for name in names]
-        others = [row for row in rows if row.default is not None and not _is_in(row.name, (*all_names, "profiles"))]
-        values: dict[str, Any] = {"groups": grouped, "others": others, "service": service}
+        listed = ("profiles", *(name for names in GROUPS.values() for name in names))
+        changed_rows = [row for row in rows if row.default is not None and not _is_in(row.name, listed)]
+        values: dict[str, Any] = {"groups": grouped, "others": changed_rows, "service": service}
         values["profiles"] = profiles_of(service.settings)
         return visit.page("settings.html", **values)
 
 
 def rows_of(settings: Settings) -> list[Row]:
     """All settings; the default of one that is not shown is not, either, and it is said to be set."""
-    defaults = shown(Settings())
+    defaults = displays(Settings())
     rows = []
-    for name, value in shown(settings).items():
+    for name, value in displays(settings).items():
         default = defaults.get(name, "none")
         rows.append(Row(name, value, default if default != value else None))
     return rows
@@ -78,4 +78,4 @@ def profiles_of(settings: Settings) -> dict[str, Sequence[str]]:
 
 
 def _is_in(name: str, names: Sequence[str]) -> bool:
-    return any(name == each or name.startswith(f"{each}.") for each in names)
+    return any(name == part or name.startswith(f"{part}.") for part in names)

@@ -24,10 +24,10 @@ class LastStart:
 
         Of several processes that start with the same settings at once, one gets the earlier ones and the others theirs.
         """
-        own = {"id": ROW, "at": now, "settings": settings}
+        row = {"id": ROW, "at": now, "settings": settings}
         async with self._database.write() as connection:
-            upsert = self._database.insert(table).values(own | {"settings": {}}).on_conflict_do_nothing()
+            upsert = self._database.insert(table).values(row | {"settings": {}}).on_conflict_do_nothing()
             is_first = (await connection.execute(upsert)).rowcount == 1
             earlier = (await connection.execute(select(table.c.settings).with_for_update())).scalar_one()
-            await connection.execute(table.update().values(own))
+            await connection.execute(table.update().values(row))
         return None if is_first else dict(earlier)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sidecar.config import Settings
-from sidecar.config.changes import record, record_changes, settings_changes, shortened, shown
+from sidecar.config.changes import displays, record, record_changes, settings_changes, shortened
 
 EXCEPTION = {"rules": ["INJ-100"], "until": "2026-12-31", "reason": "a secret lesson", "text": "secret .*"}
 
@@ -73,7 +73,7 @@ def test_a_change_is_named_with_its_values_unless_they_are_free_text(values: dic
 
 def test_all_settings_are_shown_but_free_text() -> None:
     """As they are written, and nothing that may be secret."""
-    values = shown(Settings.model_validate({"alerts": {"url": "https://hooks.example/secret"}}))
+    values = displays(Settings.model_validate({"alerts": {"url": "https://hooks.example/secret"}}))
     assert (values["log.retention"], values["log.prompts"], values["alerts.pause"]) == ("30d", "none", "15m")
     assert values["alerts.url"] == "(not shown)"
     assert "secret" not in str(values).replace("secrets", "").replace("client_secret_file", "")
