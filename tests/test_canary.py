@@ -320,7 +320,18 @@ async def every_form(here: Here) -> list[str]:
         key = (await here.running.keyring.list())[0]
         await ada.post(f"/keys/{key.id}", {"threshold": "0.5"})
         pages = ["/", "/decisions", f"/decisions/{blocked.id}", "/keys", f"/keys/{key.id}", "/playground", "/policies"]
-        pages += ["/policies/INJ-1", "/exceptions", "/shadow", "/users", "/audit", "/account", "/metrics", "/ready"]
+        pages += [
+            "/policies/INJ-1",
+            "/exceptions",
+            "/shadow",
+            "/users",
+            "/audit",
+            "/alerts",
+            "/settings",
+            "/account",
+            "/metrics",
+            "/ready",
+        ]
         pages += ["/decisions/export?form=csv", "/decisions/export?form=jsonl", "/openapi.json"]
         return [(await ada.get(path)).body for path in pages]
     finally:

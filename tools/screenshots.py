@@ -19,7 +19,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientSession
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 from playwright.async_api import BrowserContext, Page, async_playwright
 
 from sidecar.config import Settings
@@ -57,7 +58,7 @@ VIEWS = {
 }
 
 
-def settings(folder: Path) -> Settings:
+def settings(folder: Path, receiver: str) -> Settings:
     """The rules layer alone; texts are stored, so that a decision can show its own."""
     values = {
         "listen": {"port": 0},
@@ -65,6 +66,7 @@ def settings(folder: Path) -> Settings:
         "store": {"url": f"sqlite:///{folder}/sidecar.db", "flush": 0.02},
         "layers": {"semantic": {"enabled": False}},
         "log": {"prompts": "full", "level": "error"},
+        "alerts": {"url": receiver, "interval": "200ms"},
     }
     return Settings.model_validate(values)
 
@@ -245,11 +247,25 @@ async def _mark(page: Page, camera: Camera) -> None:
 
 async def _pages(store: Store, decision: str) -> list[tuple[str, str]]:
     plain = ("decisions", "keys", "playground", "exceptions", "shadow", "mcp", "users", "audit", "account", "reference")
+    plain += ("settings", "alerts")
     figures = [("overview", "/?range=week"), ("trends", "/trends?range=week"), ("views", "/decisions/views")]
     rules = [("policies", "/policies?text=INJ-1"), ("rule", "/policies/INJ-100")]
     special = [("decision", f"/decisions/{decision}")] if decision else []
     special += [("key", f"/keys/{key.id}") for key in (await store.keys.list())[:1]]
     return [*special, *figures, *rules, *((name, f"/{name}") for name in plain)]
+
+
+@asynccontextmanager
+async def receiver() -> AsyncIterator[str]:
+    """The address of a webhook that takes every alert."""
+
+    async def take(_request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_post("/", take)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
 
 
 @asynccontextmanager
@@ -267,7 +283,7 @@ async def browser() -> AsyncIterator[BrowserContext]:
 async def main(folder: Path, scans: int, *, everything: bool) -> None:
     """Start a sidecar, fill it with sample data, and take the pictures."""
     with tempfile.TemporaryDirectory() as home:
-        async with Sidecar(settings(Path(home))) as running, browser() as context:
+        async with receiver() as url, Sidecar(settings(Path(home), url)) as running, browser() as context:
             base = f"http://127.0.0.1:{running.admin_port}"
             decision = await furnish(running, scans) if scans else ""
             page = await context.new_page()

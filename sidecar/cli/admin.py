@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ from sidecar.cli.greeting import settings_source
 from sidecar.config import Settings
 from sidecar.config.signing import read_signer
 from sidecar.dashboard import base_url, invite
-from sidecar.dashboard.users import describe, read_teams
+from sidecar.dashboard.users import check_invitation, describe, read_teams, without_keys
 from sidecar.errors import RequestError
 from sidecar.storage import Event, Filter, Role, Store, export, valid_name
 from sidecar.util import logs
@@ -71,6 +71,12 @@ def _user() -> str:
         return f"user {os.getuid()}"
 
 
+async def warn_of_teams(store: Store, teams: Iterable[str] | None) -> None:
+    """Name the teams that no key has yet, which may be misspelled."""
+    if unknown := await without_keys(store, teams):
+        output.err.print(f"no key has this team yet: {', '.join(unknown)}", style="yellow", markup=False)
+
+
 async def _link(config_file: Path | None, name: str, role: Role | None, teams: str | None = None) -> int:
     """Print a one-time link; `role` is for a new account, None resets an existing one."""
     limit = read_teams(teams or "")
@@ -86,6 +92,9 @@ async def _link(config_file: Path | None, name: str, role: Role | None, teams: s
         if account is not None and account.subject is not None:
             raise RequestError(f"{name!r} has no password: it is kept at the OpenID provider.")
         new_role = role or (account.role if account else Role.VIEWER)
+        if role is not None:
+            await check_invitation(store, name, role, limit)
+            await warn_of_teams(store, limit)
         path = await invite(store, name, new_role, ACTOR, limit)
         await note(store, "user_invited" if role else "user_reset", name, describe(new_role, limit))
     output.err.print(f"For {name} ({new_role}); works once, within 24 hours:", markup=False)

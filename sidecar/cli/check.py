@@ -34,7 +34,7 @@ Shape = dict[str, Any]
     metavar="FILE",
     help="Count every rule on a labelled file (.jsonl, .jsonl.gz) or on benign texts, one a line.",
 )
-@click.option("--connect", is_flag=True, help="Try every connection: store, upstreams, Redis, judge, telemetry.")
+@click.option("--connect", is_flag=True, help="Try all connections: store, upstreams, Redis, judge, alerts, telemetry.")
 @JSON
 @CONFIG
 @async_command

@@ -65,6 +65,8 @@ EXAMPLES = {
     "keys change": ("sidecar keys change 8fKq2mZx --rate 60/minute", "sidecar keys change 8fKq2mZx --team shop"),
     "keys revoke": ("sidecar keys revoke 8fKq2mZx",),
     "keys rotate": ("sidecar keys rotate 8fKq2mZx --grace 24h",),
+    "alerts": ("sidecar alerts test",),
+    "alerts test": ("sidecar alerts test", "sidecar alerts test --config production.yaml"),
     "audit": ("sidecar audit verify", "sidecar audit verify --key audit.pub --json > heads.json"),
     "audit verify": ("sidecar audit verify", "sidecar audit verify --key audit.pub --json > heads.json"),
     "audit receipt": ('sidecar audit receipt --key audit.pub "$RECEIPT"',),
@@ -82,6 +84,7 @@ EXAMPLES = {
         "sidecar users change grace --teams all",
     ),
     "users remove": ("sidecar users remove grace",),
+    "users withdraw": ("sidecar users withdraw grace",),
     "inject": (
         f"sidecar inject -f deployment.yaml {_IMAGE} --secret prompt-sidecar --app-env > protected.yaml",
         "sidecar inject -f protected.yaml --image registry.example/prompt-sidecar:0.2.0 > upgraded.yaml",

@@ -11,6 +11,7 @@ from sidecar.cli.lazy_commands import LazyCommands
 COMMANDS = LazyCommands(
     {
         "admin": "admin:admin",
+        "alerts": "alerts:alerts",
         "audit": "audit:audit",
         "check": "check:check",
         "completion": "examples:completion_command",

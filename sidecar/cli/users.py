@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -9,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from sidecar.cli import output
-from sidecar.cli.admin import note, open_store
+from sidecar.cli.admin import note, open_store, warn_of_teams
 from sidecar.cli.common import CONFIG, JSON, async_command, emit
 from sidecar.dashboard.users import LONGEST_TEAMS, describe, read_teams
 from sidecar.errors import RequestError
-from sidecar.storage import Admin, ChangeResult, Role, Store
+from sidecar.storage import Admin, ChangeResult, Invitation, Role, Store
 
 ALL = "all"
 """The value with which `change` removes the limit to teams."""
@@ -33,13 +34,16 @@ def users() -> None:
 @CONFIG
 @async_command
 async def list_users(as_json: bool, config_file: Path | None) -> int:
-    """List all users with their roles and teams."""
+    """List all users with their roles and teams, and open invitations."""
     async with open_store(config_file) as (store, _):
         accounts = await store.admins.list()
+        names = {account.name for account in accounts}
+        open_links = await store.admins.invited(datetime.now(UTC))
+        invited = [invitation for invitation in open_links if invitation.name not in names]
     if as_json:
-        emit([_values(account) for account in accounts])
+        emit([*map(_values, accounts), *map(_values_of_invited, invited)])
     else:
-        _show(accounts)
+        _show(accounts, invited)
     return 0
 
 
@@ -59,6 +63,7 @@ async def change_user(name: str, role: str | None, teams: str | None, config_fil
             await note(store, "user_role_changed", name, f"{account.role} to {role}")
         if teams is not None:
             await store.admins.set_teams(name, limit)
+            await warn_of_teams(store, limit)
             await note(store, "user_teams_changed", name, describe(Role(role or account.role), limit))
         changed = await store.admins.get(name)
     output.err.print(f"{name}: {describe(changed.role, changed.teams) if changed else 'removed'}", markup=False)
@@ -70,11 +75,35 @@ async def change_user(name: str, role: str | None, teams: str | None, config_fil
 @CONFIG
 @async_command
 async def remove_user(name: str, config_file: Path | None) -> int:
-    """Remove the user called NAME, whose sessions end; a user of an OpenID provider can come back."""
+    """Remove the user called NAME, whose sessions end; a user of an OpenID provider can come back.
+
+    Of somebody who is invited and no user yet, the invitation is withdrawn.
+    """
     async with open_store(config_file) as (store, _):
-        _check(name, await store.admins.remove(name))
+        outcome = await store.admins.remove(name)
+        if outcome is ChangeResult.UNKNOWN and await store.admins.withdraw(name):
+            return await _withdrawn(store, name)
+        _check(name, outcome)
         await note(store, "user_removed", name)
     output.err.print(f"{name}: removed", markup=False)
+    return 0
+
+
+@users.command("withdraw", short_help="Make an open one-time link void.")
+@click.argument("name")
+@CONFIG
+@async_command
+async def withdraw_link(name: str, config_file: Path | None) -> int:
+    """Make the open one-time link of NAME void, of an invitation or of a password reset."""
+    async with open_store(config_file) as (store, _):
+        if not await store.admins.withdraw(name):
+            raise RequestError(f"{name!r}: there is no open link for this name")
+        return await _withdrawn(store, name)
+
+
+async def _withdrawn(store: Store, name: str) -> int:
+    await note(store, "invitation_withdrawn", name)
+    output.err.print(f"{name}: the open link is void", markup=False)
     return 0
 
 
@@ -110,7 +139,14 @@ def _values(account: Admin) -> dict[str, object]:
     }
 
 
-def _show(accounts: list[Admin]) -> None:
+def _values_of_invited(invitation: Invitation) -> dict[str, object]:
+    return {"name": invitation.name, "role": invitation.role, "teams": invitation.teams, "login": "invited"} | {
+        "invited_by": invitation.created_by,
+        "expires_at": invitation.expires_at,
+    }
+
+
+def _show(accounts: list[Admin], invited: list[Invitation]) -> None:
     table = Table(box=None, padding=(0, 1, 0, 0))
     for column in ("name", "role", "teams", "login", "last login"):
         table.add_column(column, overflow="fold")
@@ -120,4 +156,8 @@ def _show(accounts: list[Admin]) -> None:
         latest = account.last_login_at.strftime("%Y-%m-%d %H:%M") if account.last_login_at else "-"
         login = "OpenID" if account.subject else "password"
         table.add_row(escape(account.name), str(account.role), teams, login, latest)
+    for invitation in invited:
+        teams = ALL if invitation.teams is None else ", ".join(invitation.teams)
+        until = f"link until {invitation.expires_at:%Y-%m-%d %H:%M}"
+        table.add_row(escape(str(invitation.name)), str(invitation.role), teams, "invited", until)
     output.out.print(table)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -65,12 +65,20 @@ class Slot:
     values: dict[str, int | None]
 
 
+Point = tuple[float, float]
+"""In the units of a drawing, from its upper left corner."""
+
+
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Curves over time. `paths`: by name, in the notation of SVG, interrupted where a step has no value."""
+    """Curves over time. `paths`: by name, in the notation of SVG, interrupted where a step has no value.
+
+    `points`: the values between two steps without one, through which no line leads.
+    """
 
     slots: list[Slot]
     paths: dict[str, str]
+    points: dict[str, list[Point]]
     values: list[Mark]
     times: list[Mark]
     size: Size
@@ -102,22 +110,37 @@ def lines(
         Slot(at, _r(LEFT + index * slot), {name: curve[index] for name, curve in curves.items()})
         for index, at in enumerate(starts)
     ]
-    paths = {name: _path([item.values[name] for item in slots], slots, slot, ceiling, size) for name in curves}
+    runs = {name: list(_runs([item.values[name] for item in slots], slots, slot, ceiling, size)) for name in curves}
     return LineChart(
-        slots, paths, _axis(ceiling, size), _times([(item.x, item.at) for item in slots], step, size), size, slot
+        slots,
+        {name: "".join(map(_path, parts)) for name, parts in runs.items()},
+        {name: [run[0] for run in parts if len(run) == 1] for name, parts in runs.items()},
+        _axis(ceiling, size),
+        _times([(item.x, item.at) for item in slots], step, size),
+        size,
+        slot,
     )
 
 
-def _path(values: Sequence[int | None], slots: Sequence[Slot], slot: float, ceiling: int, size: Size) -> str:
-    """Lines through the middle of the steps; a short one for a step between two without a value."""
+def _runs(
+    values: Sequence[int | None], slots: Sequence[Slot], slot: float, ceiling: int, size: Size
+) -> Iterator[list[Point]]:
+    """The points of steps in a row that have a value, each in the middle of its step."""
     floor, room = size.height - BOTTOM, size.height - BOTTOM - TOP
-    parts, is_open = [], False
+    run: list[Point] = []
     for value, item in zip(values, slots, strict=True):
         if value is not None:
-            middle, y = _r(item.x + slot / 2), _r(floor - room * value / ceiling)
-            parts.append(f"L{middle} {y}" if is_open else f"M{middle} {y}h0.1")
-        is_open = value is not None
-    return "".join(parts)
+            run.append((_r(item.x + slot / 2), _r(floor - room * value / ceiling)))
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _path(run: Sequence[Point]) -> str:
+    """A line through the points; none through a single one."""
+    return "M" + "L".join(f"{x} {y}" for x, y in run) if len(run) > 1 else ""
 
 
 def _axis(ceiling: int, size: Size) -> list[Mark]:

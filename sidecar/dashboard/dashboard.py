@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from sidecar.auth.api_keys import KeyRing
 from sidecar.config import Admin, Settings
+from sidecar.dashboard.alerts import AlertsPage
 from sidecar.dashboard.attempts import Attempts
 from sidecar.dashboard.catalogues import Catalogues
 from sidecar.dashboard.decisions import Decisions
@@ -26,6 +27,7 @@ from sidecar.dashboard.policies import Policies
 from sidecar.dashboard.reference import Reference
 from sidecar.dashboard.saved_views import SavedViews
 from sidecar.dashboard.service_status import ServiceStatus
+from sidecar.dashboard.settings import SettingsPage
 from sidecar.dashboard.shadow import ShadowPage
 from sidecar.dashboard.trail import Trail
 from sidecar.dashboard.trends import TrendsPage
@@ -59,6 +61,8 @@ class Dependencies:
     """The description of the APIs as HTML."""
     profiles: Callable[[], Mapping[str, Engine]] = dict
     """The engines of the profiles in force."""
+    test_alert: Callable[[str], Awaitable[str | None]] | None = None
+    """Sends a test alert by a user: why it failed, or None. None without a receiver."""
 
 
 class Dashboard:
@@ -85,6 +89,8 @@ class Dashboard:
             *(sso.routes() if sso else ()),
             *Users().routes(),
             *Trail().routes(),
+            *SettingsPage(dependencies.status).routes(),
+            *AlertsPage(dependencies.status, dependencies.test_alert).routes(),
         ]
 
     def middleware(self) -> Middleware:

@@ -59,8 +59,12 @@ class Checks:
             if not (problems := problems_of(error)):
                 raise
             for name, detail in problems.items():
-                self._problems.setdefault(name, detail)
+                self.note(name, detail)
             return None
+
+    def note(self, name: str, detail: str) -> None:
+        """Note what is wrong with a field; the first problem of a field counts."""
+        self._problems.setdefault(name, detail)
 
     def done(self) -> None:
         """Raise `RequestError` if anything was wrong."""
@@ -87,11 +91,11 @@ class Form(dict[str, str]):
 
     def number(self, name: str, low: float, high: float) -> float | None:
         """A number within bounds, or None for an empty field."""
-        return self._read(name, lambda text: _bounded(float(text), low, high))
+        return self._read(name, lambda text: _number(text, float, low, high))
 
     def whole(self, name: str, low: int, high: int) -> int | None:
         """A whole number within bounds, or None for an empty field."""
-        return self._read(name, lambda text: int(_bounded(int(text), low, high)))
+        return self._read(name, lambda text: int(_number(text, int, low, high)))
 
     def duration(self, name: str) -> float | None:
         """Seconds, from `24h` or `90d`; None for an empty field."""
@@ -112,7 +116,7 @@ class Form(dict[str, str]):
         try:
             return convert(value)
         except (ValueError, OverflowError) as error:
-            raise refused(400, f"{error}.", param=name) from None
+            raise refused(400, f"{str(error)[:1].upper()}{str(error)[1:]}.", param=name) from None
 
 
 def _moment(text: str) -> datetime:
@@ -120,12 +124,17 @@ def _moment(text: str) -> datetime:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise ValueError("a time such as 2026-05-01T12:00") from None
+        raise ValueError(f"{text!r} is not a time; write it like 2026-05-01T12:00") from None
 
 
-def _bounded(value: float, low: float, high: float) -> float:
+def _number(text: str, kind: type[float], low: float, high: float) -> float:
+    words = f"{'a whole' if kind is int else 'a'} number from {low:g} to {high:.12g}"
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is not {words}") from None
     if not low <= value <= high:
-        raise ValueError(f"must lie between {low:g} and {high:g}")
+        raise ValueError(f"{text!r} is not {words}")
     return value
 
 

@@ -31,8 +31,10 @@ _MENU = [
     ("/exceptions", "Exceptions"),
     ("/shadow", "Shadow"),
     ("/mcp", "MCP"),
+    ("/settings", "Settings"),
     ("/users", "Users"),
     ("/audit", "Audit"),
+    ("/alerts", "Alerts"),
     ("/reference", "Reference"),
 ]
 

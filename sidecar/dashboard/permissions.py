@@ -60,6 +60,7 @@ POST /decisions/views/{id}/rename  own saved views; only an admin saves and chan
 POST /decisions/views/{id}/delete  own saved views; only an admin saves and changes shared ones
 GET /keys                          keys, never their values
 GET /keys/{id}                     keys, never their values
+GET /settings                      settings in force, without secrets and free text
 GET /policies                      rules
 GET /policies/{id}                 rules
 GET /exceptions                    exceptions
@@ -90,7 +91,11 @@ POST /users/{name}/role            users, their roles and teams
 POST /users/{name}/teams           users, their roles and teams
 POST /users/{name}/reset           users, their roles and teams
 POST /users/{name}/remove          users, their roles and teams
+POST /users/{name}/withdraw        users, their roles and teams
 GET /audit                         audit trail
+GET /audit/export                  audit trail
+GET /alerts                        alerts to the webhook, and a test of it
+POST /alerts/test                  alerts to the webhook, and a test of it
 """
 PERMISSIONS: tuple[Permission, ...] = (
     *_routes(None, _ANYBODY),

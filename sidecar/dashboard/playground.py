@@ -13,7 +13,7 @@ from aiohttp import web
 
 from sidecar.config import Settings
 from sidecar.dashboard import playground_inputs as inputs
-from sidecar.dashboard.forms import Form
+from sidecar.dashboard.forms import Checks, Form
 from sidecar.dashboard.guard import Route, Visit
 from sidecar.dashboard.highlight import Piece, pieces, spans
 from sidecar.dashboard.playground_inputs import EXAMPLES, KINDS
@@ -56,6 +56,15 @@ class Entered:
     """The fields of both sides."""
 
 
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """The requests of one side, the words by which a table names each, and the body of a conversation."""
+
+    texts: Sequence[str]
+    requests: Sequence[ScanRequest]
+    body: dict[str, Any] = field(default_factory=dict)
+
+
 class Playground:
     """The page to try texts on."""
 
@@ -90,30 +99,46 @@ class Playground:
             form=visit.form,
         )
         try:
-            kind = Form(kind=entered.kind).choice("kind", KINDS) or "prompt"
-            first, second = await read_sides(visit.form, visit.key)
-            requests, body = await self._requests(kind, entered, first)
-            rows = [(text, await self._scan(request, first)) for text, request in requests]
-            second_requests = (await self._requests(kind, entered, second))[0] if second else []
-            second_verdicts = [await self._scan(request, second) for _, request in second_requests] if second else []
-            results = None if kind == "batch" else await _results(requests[0][1], rows[0][1], entered, body)
+            kind, sides = await self._read(visit, entered)
+            requests = [await self._requests(kind, entered, side) for side in sides]
+            verdicts = [
+                [await self._scan(request, side) for request in of_side.requests]
+                for of_side, side in zip(requests, sides, strict=True)
+            ]
+            results = (
+                []
+                if kind == "batch"
+                else [
+                    await _results(of_side.requests[0], judged[0], entered, of_side.body)
+                    for of_side, judged in zip(requests, verdicts, strict=True)
+                ]
+            )
         except RequestError as error:
             return await self._page(visit, entered, error=error)
-        compared = [Pair(*row, verdict) for row, verdict in zip(rows, second_verdicts, strict=False)]
-        listed = rows if kind == "batch" and not second else ()
-        return await self._page(visit, entered, (first, second), results=results, rows=listed, compared=compared)
+        rows = list(zip(requests[0].texts, verdicts[0], strict=True))
+        compared = [Pair(*row, verdict) for row, verdict in zip(rows, verdicts[1], strict=True)] if verdicts[1:] else []
+        listed = rows if kind == "batch" and not compared else ()
+        return await self._page(visit, entered, sides, results=results, rows=listed, compared=compared)
 
-    async def _requests(
-        self, kind: str, entered: Entered, side: Side
-    ) -> tuple[list[tuple[str, ScanRequest]], dict[str, Any]]:
-        """The requests to scan on a side, each with its text; and the body of a conversation. Raises `RequestError`."""
-        if kind == "batch":
-            return [(text, inputs.prompt_request(text, entered.system)) for text in inputs.batch(entered.prompt)], {}
-        if kind == "prompt":
-            return [(entered.prompt, inputs.prompt_request(entered.prompt, entered.system))], {}
+    async def _read(self, visit: Visit, entered: Entered) -> tuple[str, list[Side]]:
+        """What it is, and the sides to scan it on. Raises `FormError` with all fields that are wrong."""
+        checks = Checks()
+        kind = checks.read(lambda: Form(kind=entered.kind).choice("kind", KINDS)) or "prompt"
+        sides = await read_sides(visit.form, visit.key, checks)
+        for side in sides:
+            checks.read(lambda side=side: side.engine(self._engine(), self._profiles()))  # type: ignore[misc]
+        await asyncio.to_thread(checks.read, lambda: inputs.parsed(kind, entered.prompt))
+        checks.done()
+        return kind, sides
+
+    async def _requests(self, kind: str, entered: Entered, side: Side) -> Requests:
+        """The requests to scan on a side. Raises `RequestError`."""
+        if kind != "conversation":
+            texts = inputs.batch(entered.prompt) if kind == "batch" else [entered.prompt]
+            return Requests(texts, [inputs.prompt_request(text, entered.system) for text in texts])
         body = await asyncio.to_thread(inputs.conversation, entered.prompt)
         request = await asyncio.to_thread(inputs.chat_request, self._settings(side), body, entered.system)
-        return [(entered.prompt, request)], body
+        return Requests([inputs.conversation_words(body)], [request], body)
 
     async def _scan(self, request: ScanRequest, side: Side) -> Verdict:
         """The verdict of one side, without a record."""
@@ -128,9 +153,9 @@ class Playground:
         self,
         visit: Visit,
         entered: Entered,
-        sides: tuple[Side, Side | None] = (Side(), None),
+        sides: Sequence[Side] = (Side(),),
         *,
-        results: ScanResults | None = None,
+        results: Sequence[ScanResults] = (),
         rows: Sequence[tuple[str, Verdict]] = (),
         compared: Sequence[Pair] = (),
         error: RequestError | None = None,
@@ -151,7 +176,7 @@ class Playground:
             rules={rule.id: rule for rule in self._policy().rules},
             sides=sides,
             policies=POLICIES if self._engine().shadow else None,
-            thresholds=[side.blocks_from(self._settings(side).scan.threshold) for side in sides if side],
+            thresholds=[side.blocks_from(self._settings(side).scan.threshold) for side in sides],
             compared=compared,
             rules_of=rules_of,
             curl=self._curl(entered) if results or rows or compared else None,

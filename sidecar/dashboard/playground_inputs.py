@@ -109,6 +109,21 @@ def _from_json(text: str) -> dict[str, Any]:
     return body
 
 
+def parsed(kind: str, text: str) -> object:
+    """The text as what it is said to be. Raises `RequestError`."""
+    if kind == "batch":
+        return batch(text)
+    return conversation(text) if kind == "conversation" else text
+
+
+def conversation_words(body: dict[str, Any]) -> str:
+    """A conversation in a few words: its length and its last turn, if that is text."""
+    turns = body["messages"]
+    number = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
+    latest = turns[-1].get("content") if turns else None
+    return f"{number}, the last: {latest}" if isinstance(latest, str) and latest else number
+
+
 def prompt_request(text: str, system: str) -> ScanRequest:
     """The request of a single prompt."""
     return ScanRequest((Segment(text),), system or None)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from sidecar.dashboard.forms import Form, refused
+from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.scan.engine import Engine
 from sidecar.storage import ApiKey
 from sidecar.types import Verdict
@@ -21,11 +21,15 @@ Find = Callable[[str], Awaitable[ApiKey | None]]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """How texts are judged on one side. `threshold`: in place of that of the key or the settings."""
+    """How texts are judged on one side. `threshold`: in place of that of the key or the settings.
+
+    `prefix`: of its fields in the form.
+    """
 
     key: ApiKey | None = None
     threshold: float | None = None
     policies: str = ""
+    prefix: str = ""
 
     @property
     def profile(self) -> str | None:
@@ -48,10 +52,11 @@ class Side:
         """The engine to scan with, given the one in force and those of profiles. Raises `RequestError`."""
         if self.profile is not None:
             if self.profile not in of_profiles:
-                raise refused(400, "The profile of this key is not configured; its requests are refused.", param="key")
+                detail = "The profile of this key is not configured; its requests are refused."
+                raise refused(400, detail, param=f"{self.prefix}key")
             return of_profiles[self.profile]
         if self.policies and engine.shadow is None:
-            raise refused(400, "There is no second policy set (shadow.policies).", param=f"{PREFIX}policies")
+            raise refused(400, "There is no second policy set (shadow.policies).", param=f"{self.prefix}policies")
         return engine.shadow or engine if self.policies else engine
 
 
@@ -69,19 +74,19 @@ class Pair:
         return self.first.action is not self.second.action
 
 
-async def read_sides(form: Form, find: Find) -> tuple[Side, Side | None]:
-    """Both sides of a form; the second is None if none of its fields is filled in. Raises `RequestError`."""
-    first = await _read(form, find, "")
-    second = await _read(form, find, PREFIX) if any(form.text(PREFIX + name) for name in FIELDS) else None
-    return first, second
+async def read_sides(form: Form, find: Find, checks: Checks) -> list[Side]:
+    """One side, or two if a field of the second is filled in. What is wrong is noted in `checks`."""
+    has_second = any(form.get(PREFIX + name, "").strip() for name in FIELDS)
+    return [await _read(form, find, checks, prefix) for prefix in ("", PREFIX)[: 1 + has_second]]
 
 
-async def _read(form: Form, find: Find, prefix: str) -> Side:
-    key_id, policies = form.text(f"{prefix}key"), form.choice(f"{prefix}policies", POLICIES)
+async def _read(form: Form, find: Find, checks: Checks, prefix: str) -> Side:
+    key_id = checks.read(lambda: form.text(f"{prefix}key"))
     key = await find(key_id) if key_id else None
     if key_id and key is None:
-        raise refused(400, "There is no such key.", param=f"{prefix}key")
-    return Side(key, form.number(f"{prefix}threshold", 0, 1), policies or "")
+        checks.note(f"{prefix}key", "There is no such key.")
+    policies = checks.read(lambda: form.choice(f"{prefix}policies", POLICIES))
+    return Side(key, checks.read(lambda: form.number(f"{prefix}threshold", 0, 1)), policies or "", prefix)
 
 
 def rules_of(verdict: Verdict, opposite: Verdict) -> list[tuple[str, bool]]:

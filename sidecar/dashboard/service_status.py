@@ -9,6 +9,7 @@ from typing import Literal
 
 from sidecar import __version__
 from sidecar.config import Settings
+from sidecar.observability.alert_history import SentAlert
 from sidecar.types import LayerName
 
 State = Literal["ok", "degraded", "not ready"]
@@ -19,7 +20,8 @@ class ServiceStatus:
     """The configuration in force and its health.
 
     `layers`: those that run, and whether they decide; `problems` forbid traffic, `degraded` does not; `loaded_at`: the
-    last load or its attempt; `rejected`: why it failed; `waiting`: changed settings that need a restart.
+    last load or its attempt; `rejected`: why it failed; `waiting`: changed settings that need a restart;
+    `alerts`: the newest alerts to the webhook, the newest first.
     """
 
     settings: Settings
@@ -32,6 +34,7 @@ class ServiceStatus:
     loaded_at: datetime
     rejected: str = ""
     waiting: tuple[str, ...] = ()
+    alerts: tuple[SentAlert, ...] = ()
 
     @property
     def state(self) -> State:

@@ -50,6 +50,7 @@ class TrendsPage:
         newest = await store.analytics.newest(criteria, TREND_ROWS)
         labels = await store.trends.labels(steps, newest)
         latency = await store.trends.latency(steps, newest)
+        unscanned = await store.trends.unscanned(steps, criteria)
         scans = sum(bucket.scans for bucket in buckets)
         answer = visit.page(
             "trends.html",
@@ -65,6 +66,8 @@ class TrendsPage:
             chart=over_time(buckets, period.step),
             labels=sorted(labels.items(), key=lambda item: -sum(item[1])),
             label_charts={label: _columns(steps, counts, period) for label, counts in labels.items()},
+            unscanned=unscanned,
+            unscanned_chart=_columns(steps, unscanned, period),
             latency=latency,
             latency_chart=lines(steps.starts, _curves(latency), period.step),
             costs=_layers(await store.trends.costs(steps, newest), steps, period),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from sidecar.dashboard.forms import refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.invitations import invite
 from sidecar.errors import RequestError
-from sidecar.storage import MAX_TEAM, MAX_TEAMS, Admin, ChangeResult, Role, valid_name, valid_team
+from sidecar.storage import MAX_TEAM, MAX_TEAMS, Admin, ChangeResult, Role, Store, valid_name, valid_team
 
 LONGEST_TEAMS = MAX_TEAMS * (MAX_TEAM + 1)
 
@@ -27,18 +28,24 @@ class Users:
             Route("POST", "/users/{name}/teams", self.change_teams),
             Route("POST", "/users/{name}/reset", self.reset),
             Route("POST", "/users/{name}/remove", self.remove),
+            Route("POST", "/users/{name}/withdraw", self.withdraw),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
         """All accounts and open invitations."""
         return await self._page(visit)
 
-    async def _page(self, visit: Visit, error: RequestError | None = None, link: str | None = None) -> web.Response:
+    async def _page(
+        self, visit: Visit, error: RequestError | None = None, link: str | None = None, unknown: Sequence[str] = ()
+    ) -> web.Response:
+        invited = await visit.store.admins.invited(datetime.now(UTC))
         values = {
             "users": await visit.store.admins.list(),
             "roles": list(Role),
-            "invited": await visit.store.admins.invited(datetime.now(UTC)),
+            "invited": {invitation.name: invitation for invitation in invited},
+            "with_keys": await visit.store.keys.teams(),
             "link": link,
+            "unknown": unknown,
             "error": error,
             "done": visit.query.text("done"),
         }
@@ -54,9 +61,17 @@ class Users:
             if await visit.store.admins.get(name):
                 raise refused(400, "There is such an account already; reset its password instead.", param="name")
             teams = read_teams(visit.form.text("teams", LONGEST_TEAMS))
+            await check_invitation(visit.store, name, role, teams)
         except RequestError as error:
             return await self._page(visit, error)
         return await self._link(visit, name, role, "user_invited", teams)
+
+    async def withdraw(self, visit: Visit) -> web.Response:
+        """Make the one-time link of a name void, of an invitation or of a reset."""
+        if not await visit.store.admins.withdraw(_target(visit)):
+            raise refused(404, "There is no open link for this name.")
+        await visit.note("invitation_withdrawn", _target(visit))
+        return to("/users", "invitation_withdrawn")
 
     async def reset(self, visit: Visit) -> web.Response:
         """Create a one-time link to reset a password; the old password is valid until the link is used."""
@@ -77,7 +92,8 @@ class Users:
     ) -> web.Response:
         path = await invite(visit.store, name, role, visit.name, teams)
         await visit.note(action, name, describe(role, teams))
-        return await self._page(visit, link=visit.base + path)
+        visit.form.clear()
+        return await self._page(visit, link=visit.base + path, unknown=await without_keys(visit.store, teams))
 
     async def change_role(self, visit: Visit) -> web.Response:
         """Change an account's role, from the next request on."""
@@ -127,6 +143,25 @@ def read_teams(text: str) -> tuple[str, ...] | None:
         reason = f"At most {MAX_TEAMS} teams, each of 1 to 64 lower-case letters, digits or any of . _ -"
         raise refused(400, reason, param="teams")
     return names or None
+
+
+async def check_invitation(store: Store, name: str, role: Role, teams: tuple[str, ...] | None) -> None:
+    """Raise `RequestError` if an open invitation of that name gives something else, which would be replaced silently.
+
+    The same once more is a new link in place of one that was lost.
+    """
+    invited = {invitation.name: invitation for invitation in await store.admins.invited(datetime.now(UTC))}
+    earlier = invited.get(name)
+    if earlier is not None and (earlier.role, earlier.teams) != (role, teams):
+        before = f"{earlier.role}, {describe_teams(earlier.teams)}"
+        after = f"{role}, {describe_teams(teams)}"
+        detail = f"{name} is invited already, as {before}; this would be {after}. Withdraw the open invitation first."
+        raise refused(409, detail, param="name")
+
+
+async def without_keys(store: Store, teams: Iterable[str] | None) -> list[str]:
+    """Those of the teams that no key has yet: possibly misspelled."""
+    return sorted(set(teams or ()) - set(await store.keys.teams()))
 
 
 def describe(role: Role, teams: tuple[str, ...] | None) -> str:

@@ -12,9 +12,12 @@ from functools import partial
 
 from sidecar.observability.metrics import DEPENDENCIES, DEPENDENCY_UP
 from sidecar.types import Dependency
+from sidecar.util import logs
 
 PROBE_INTERVAL = 5.0
-
+LOGGED_BY_ITSELF = "upstream"
+"""The dependency that logs its end and its return at once, with the host."""
+_log = logs.get("dependencies")
 
 Parts = Callable[[], Iterable[tuple[str, Dependency]]]
 
@@ -28,7 +31,7 @@ class Health:
     """The health of the parts in use, each with one of the names in `DEPENDENCIES`."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        self._parts, self._logged = parts, frozenset[str]()
         for name in DEPENDENCIES:
             DEPENDENCY_UP.labels(name).set_function(partial(self._up, name))
         DEPENDENCY_UP.in_use = self._in_use  # type: ignore[method-assign]  # there is one in a process
@@ -38,9 +41,19 @@ class Health:
         return list(dict.fromkeys(part.problem for _, part in self._parts() if part.problem))
 
     async def probe(self) -> None:
-        """Probe one part after the other."""
+        """Probe one part after the other, and log what is new and what is over."""
         for _, part in list(self._parts()):
             await part.probe()
+        self._note()
+
+    def _note(self) -> None:
+        lost = frozenset(name for name, part in self._parts() if part.problem and name != LOGGED_BY_ITSELF)
+        for name, part in self._parts():
+            if part.problem and name in lost - self._logged:
+                _log.error("dependency_lost", dependency=name, reason=part.problem)
+        for name in sorted(self._logged - lost):
+            _log.info("dependency_back", dependency=name)
+        self._logged = lost
 
     def _up(self, name: str) -> float:
         return 0.0 if any(part.problem for its_name, part in self._parts() if its_name == name) else 1.0

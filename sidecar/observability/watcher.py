@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
+from typing import Literal
 
 from sidecar import config
 from sidecar.config.outbound import AlertName
@@ -26,25 +27,35 @@ OPEN_BY_DEFAULT = {"media", "reference"}
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """One message. `state`: `firing` or `resolved`; `details`: numbers and plain words, no text of a prompt."""
+    """One message. `state`: `firing` or `resolved`; `details`: numbers and plain words, no text of a prompt.
 
-    name: AlertName
+    `link`: where to look on the dashboard.
+    """
+
+    name: AlertName | Literal["test"]
     summary: str
     state: str = "firing"
     severity: str = "warning"
     details: dict[str, object] = field(default_factory=dict)
+    link: str | None = None
 
 
 Fullness = Callable[[], Awaitable[float]]
 Problems = Callable[[], Sequence[str]]
 Reductions = Callable[[], Sequence[Reduction]]
+Describe = Callable[[Alert], Awaitable[Alert]]
+
+
+async def as_it_is(alert: Alert) -> Alert:
+    """The alert without anything added."""
+    return alert
 
 
 class Watcher:
     """Looks at the process every `alerts.interval` and hands on what is to be sent.
 
     `problems`: what keeps it from serving or degrades it, now. `fullness`: the used share of the scan log's bounds.
-    `reductions`: what lets more pass than the defaults.
+    `reductions`: what lets more pass than the defaults. `describe`: adds to an alert what it is about.
     """
 
     def __init__(
@@ -54,9 +65,10 @@ class Watcher:
         fullness: Fullness,
         reductions: Reductions,
         send: Callable[[Alert], None],
+        describe: Describe = as_it_is,
     ) -> None:
         self._settings, self._problems, self._fullness, self._send = settings, problems, fullness, send
-        self._reductions, self._reported = reductions, frozenset[str]()
+        self._reductions, self._reported, self._describe = reductions, frozenset[str](), describe
         self._history: deque[tuple[float, float]] = deque()
         self._unscanned = _unscanned()
         self._firing: set[str] = set()
@@ -69,13 +81,13 @@ class Watcher:
         states = [*self._states(await self._fullness()), self._reduced()]
         for alert in [*self._blocks(now), *self._forwarded(), *states]:
             if alert.name in self._settings.events:
-                self._pass_on(alert, now)
+                await self._pass_on(alert, now)
 
-    def _pass_on(self, alert: Alert, now: float) -> None:
+    async def _pass_on(self, alert: Alert, now: float) -> None:
         if alert.state == "resolved":
             if alert.name in self._firing:
                 self._firing.discard(alert.name)
-                self._send(alert)
+                self._send(await self._describe(alert))
             return
         if alert.name in self._firing or now - self._last.get(alert.name, -self._settings.pause) < self._settings.pause:
             return
@@ -84,7 +96,7 @@ class Watcher:
             self._firing.add(alert.name)
         if alert.name == "protection_reduced":
             self._reported = frozenset(reduction.text for reduction in self._reductions())
-        self._send(alert)
+        self._send(await self._describe(alert))
 
     def _blocks(self, now: float) -> Iterator[Alert]:
         """More than `blocks` in five minutes, and `block_factor` times as many as in such a time of the last hour."""

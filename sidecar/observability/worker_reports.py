@@ -17,6 +17,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
+from sidecar.observability.alert_history import SentAlert, newest
 from sidecar.observability.metrics import OVER_WORKERS, REGISTRY, WORKERS_MISSING
 from sidecar.util import json
 from sidecar.util.shared_slots import SharedSlots
@@ -30,11 +31,12 @@ Series = dict[str, list[tuple[str, dict[str, str], float]]]
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """Readiness of one worker, or of all. `starting`: no connections are accepted yet."""
+    """Readiness of one worker, or of all. `starting`: no connections are accepted yet. `alerts`: the newest first."""
 
     problems: Sequence[str] = ()
     degraded: Sequence[str] = ()
     starting: bool = False
+    alerts: Sequence[SentAlert] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ class WorkerReports:
             return
         series = _combine([_own_series(), self._earlier])
         report = {"status": [status.problems, status.degraded], "at": time.monotonic(), "series": series}
+        report["alerts"] = [list(alert) for alert in status.alerts]
         self._slots.write(self._number, json.dumps(report, json.LARGE))
 
     def status(self) -> Status:
@@ -75,7 +78,8 @@ class WorkerReports:
             return Status(["starting"], missing, starting=True)
         problems = dict.fromkeys(problem for status in running for problem in status.problems)
         degraded = dict.fromkeys(problem for status in running for problem in status.degraded)
-        return Status(list(problems), [*degraded, *missing])
+        alerts = tuple(newest(*(status.alerts for status in running)))
+        return Status(list(problems), [*degraded, *missing], alerts=alerts)
 
     @property
     def is_any_running(self) -> bool:
@@ -100,7 +104,9 @@ class WorkerReports:
         if not content:
             return None
         read = json.loads(content, json.LARGE)
-        return _Report(Status(*read["status"]), read["at"], read["series"])
+        alerts = [SentAlert(*alert) for alert in read["alerts"]]
+        problems, degraded = read["status"]
+        return _Report(Status(problems, degraded, alerts=alerts), read["at"], read["series"])
 
     def _missing(self, reports: Mapping[int, _Report]) -> list[int]:
         """The workers that do not run, without the one that asks."""

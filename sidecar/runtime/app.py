@@ -28,6 +28,7 @@ from sidecar.decision_log.sink import Sink
 from sidecar.errors import ConfigError, needs_extra
 from sidecar.limits import MemoryBudget, container_memory
 from sidecar.observability import tracing
+from sidecar.observability.alert_webhook import AlertWebhook
 from sidecar.observability.dependencies import PROBE_INTERVAL, Health, dependencies
 from sidecar.observability.metrics import CHANGES_NOT_APPLIED, POLICY
 from sidecar.observability.worker_reports import REPORT_INTERVAL, WorkerReports
@@ -97,6 +98,7 @@ class Sidecar:
         self._body_budget, self._headroom = MemoryBudget(settings.limits.bodies), 0
         self._data_site: Site | None = None
         self._stack = AsyncExitStack()
+        self._webhook: AlertWebhook | None = None
         self._state = STARTING
         self._drained = 0.0
         self._waiting: list[str] = []
@@ -163,14 +165,15 @@ class Sidecar:
         stack.push_async_callback(self._reloader.close)
         self._readiness = self._make_readiness(decision_log)
         self._watch_dependencies()
-        self._trail = SettingsTrail(self.store, writes=self._reports is None or self._reports.is_first)
-        await self._trail.started(settings)
+        self._trail = SettingsTrail(self.store, secret, writes=self._reports is None or self._reports.is_first)
+        await self._trail.started(settings, self.policy.revision)
         self._protection = Protection(lambda: self._current.settings, self.store.keys.with_terms)
         await self._protection.start()
         stack.push_async_callback(self._protection.close)
         problems = partial(self._trouble, decision_log, sinks)
         reductions = self._protection.latest
-        await stack.enter_async_context(outbound.alerts(settings, problems, reductions, decision_log))
+        alerts = outbound.alerts(settings, problems, reductions, decision_log, self.store)
+        self._webhook = await stack.enter_async_context(alerts)
         await self._report_to_workers()
         await self._listen(self._data_app(), self._admin_app(limiter, exceptions))
         self._readiness.publish()
@@ -213,6 +216,7 @@ class Sidecar:
             self._service_status,
             lambda: openapi.page(switched_on(self.settings) | {openapi.ADMIN}),
             lambda: {name: scanner.engine for name, scanner in self._current.scanners.items()},
+            self._webhook.test if self._webhook else None,
         )
         dashboard = Dashboard(dependencies)
         admin = self.settings.admin
@@ -272,6 +276,7 @@ class Sidecar:
             lambda: self.policy.revision,
             self._status_fields,
             self._reports,
+            lambda: self._webhook.history if self._webhook else (),
         )
 
     async def _report_to_workers(self) -> None:
@@ -307,6 +312,7 @@ class Sidecar:
             loaded_at=reload.at,
             rejected=reload.reason if reload.rejected else "",
             waiting=tuple(self._waiting),
+            alerts=tuple(status.alerts),
         )
 
     def _trouble(self, decision_log: DecisionLog, sinks: Sequence[Sink]) -> list[str]:

@@ -15,6 +15,8 @@ from sidecar.decision_log.syslog import SyslogReceiver
 from sidecar.errors import StoreError
 from sidecar.observability.alert_webhook import AlertWebhook
 from sidecar.observability.watcher import Problems, Reductions, Watcher
+from sidecar.runtime.alert_context import AlertContext
+from sidecar.storage import Store
 from sidecar.util.tasks import Background
 
 FULLNESS_INTERVAL = 60.0
@@ -45,11 +47,11 @@ def _syslog(settings: config.Sinks) -> Receiver:
 
 @asynccontextmanager
 async def alerts(
-    settings: Settings, problems: Problems, reductions: Reductions, decision_log: DecisionLog
-) -> AsyncIterator[None]:
+    settings: Settings, problems: Problems, reductions: Reductions, decision_log: DecisionLog, store: Store
+) -> AsyncIterator[AlertWebhook | None]:
     """Watch the process and send alerts, if there is a receiver. Raises `ConfigError`."""
     if not settings.alerts.enabled:
-        yield
+        yield None
         return
     webhook, background = AlertWebhook(settings.alerts), Background()
 
@@ -62,10 +64,11 @@ async def alerts(
                 latest = (monotonic(), await decision_log.fullness())
         return latest[1]
 
-    watcher = Watcher(settings.alerts, problems, fullness, reductions, webhook.send)
+    context = AlertContext(store, settings.admin.url, settings.store.flush)
+    watcher = Watcher(settings.alerts, problems, fullness, reductions, webhook.send, context.describe)
     background.repeat("alerts_look", watcher.look, settings.alerts.interval)
     try:
-        yield
+        yield webhook
     finally:
         await background.close()
         await webhook.close()

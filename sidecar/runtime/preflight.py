@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from importlib.util import find_spec
+from socket import gaierror
 from urllib.parse import urlsplit
 
 from sidecar import limits, upstream
@@ -25,6 +26,7 @@ from sidecar.scan import cache
 from sidecar.storage import Store
 from sidecar.types import Dependency
 from sidecar.upstream.http import HttpUpstream
+from sidecar.util.connections import describe_connection
 
 TIMEOUT = 5.0
 Probe = tuple[str, Callable[[], Awaitable[str | None]]]
@@ -140,6 +142,8 @@ def _probes(settings: Settings, scanner: Scanner) -> Iterable[Probe]:
     for name, part in scanner.dependencies:
         if name == "judge":
             yield name, lambda part=part: _try_part(part)  # type: ignore[misc]
+    if settings.alerts.enabled:
+        yield "alerts", lambda: _try_alerts(settings)
     if settings.telemetry.endpoint:
         yield "telemetry", lambda: _try_address(settings.telemetry.endpoint or "")
 
@@ -184,12 +188,28 @@ async def _try_part(part: Dependency) -> str | None:
     return part.problem
 
 
+async def _try_alerts(settings: Settings) -> str | None:
+    """Whether the receiver accepts a connection; nothing is sent, and its address is a secret."""
+    return await _connect(read_url(settings.alerts))
+
+
 async def _try_address(url: str) -> str | None:
-    parts = urlsplit(url)
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    problem = await _connect(url)
+    return problem and f"{urlsplit(url).hostname}:{_port(url)}: {problem}"
+
+
+async def _connect(url: str) -> str | None:
+    """Why no connection can be made; without the address."""
     try:
-        _, writer = await asyncio.open_connection(parts.hostname, port)
+        _, writer = await asyncio.open_connection(urlsplit(url).hostname, _port(url))
+    except gaierror as error:
+        return str(error.strerror).lower()
     except OSError as error:
-        return f"{parts.hostname}:{port}: {error.strerror or type(error).__name__}"
+        return describe_connection(error)
     writer.close()
     return None
+
+
+def _port(url: str) -> int:
+    parts = urlsplit(url)
+    return parts.port or (443 if parts.scheme == "https" else 80)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
+from sidecar.observability.alert_history import SentAlert, problem_of
 from sidecar.observability.metrics import READY, REGISTRY
 from sidecar.observability.worker_reports import Status, WorkerReports
 from sidecar.util import json
@@ -28,7 +30,7 @@ class Readiness:
     """Answers `/ready`, `/startup` and `/metrics` from functions that list problems and degradations.
 
     Problems forbid traffic. `details`: further fields of `/ready`. `reports`: those of all workers, for which the one
-    that is asked answers.
+    that is asked answers. `alerts`: the newest ones of this process; if the newest of all was not sent, that degrades.
     """
 
     def __init__(
@@ -38,7 +40,9 @@ class Readiness:
         revision: Callable[[], str],
         details: Callable[[], Mapping[str, object]] = dict,
         reports: WorkerReports | None = None,
+        alerts: Callable[[], Sequence[SentAlert]] = tuple,
     ) -> None:
+        self._alerts = alerts
         self._problems = problems
         self._degraded = degraded
         self._revision = revision
@@ -53,10 +57,15 @@ class Readiness:
 
     def _own_status(self) -> Status:
         problems = self._problems()
-        return Status(problems, self._degraded(), starting=STARTING in problems)
+        return Status(problems, self._degraded(), STARTING in problems, self._alerts())
 
     def status(self) -> Status:
         """What `/ready` reports, of this process or of all workers; why this one starts, where none serves yet."""
+        status = self._status()
+        unsent = problem_of(status.alerts)
+        return replace(status, degraded=[*status.degraded, unsent]) if unsent else status
+
+    def _status(self) -> Status:
         if self._reports is None:
             return self._own_status()
         self.publish()

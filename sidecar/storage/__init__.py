@@ -17,8 +17,9 @@ from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionPage, DecisionRow, Decisions, Sort
 from sidecar.storage.disagreements import Disagreement, Disagreements
 from sidecar.storage.exceptions import Exceptions, Marks, RuleException
-from sidecar.storage.exports import export
+from sidecar.storage.exports import export, export_audit
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
+from sidecar.storage.last_start import LastStart
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.rollups import RollUps
@@ -61,6 +62,7 @@ __all__ = [
     "KeyOverrides",
     "KeyState",
     "Keys",
+    "LastStart",
     "Marks",
     "Mode",
     "Notices",
@@ -80,6 +82,7 @@ __all__ = [
     "View",
     "Views",
     "export",
+    "export_audit",
     "state_of",
     "storable",
     "valid_name",
@@ -107,6 +110,7 @@ class Store:
         self.disagreements = Disagreements(database)
         self.pins = Pins(database)
         self.views = Views(database)
+        self.last_start = LastStart(database)
 
     @property
     def place(self) -> str:

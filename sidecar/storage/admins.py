@@ -120,6 +120,11 @@ class Admins:
             rows = (await connection.execute(valid.order_by(invitations.c.name))).mappings()
             return [_invitation_of(row) for row in rows]
 
+    async def withdraw(self, name: str) -> bool:
+        """Delete the invitations of a name, and so its links. False: there was none."""
+        async with self._database.write() as connection:
+            return (await connection.execute(delete(invitations).where(invitations.c.name == name))).rowcount > 0
+
     async def accept(self, digest: bytes, name: str, password: str, now: datetime) -> Admin | None:
         """Use an invitation: create or update its account with that password, and close its sessions.
 
@@ -179,8 +184,8 @@ class Admins:
     async def remove(self, name: str) -> ChangeResult:
         """Delete an account with its sessions, invitations and own views; one admin with a password always remains."""
         async with self._database.write() as connection:
-            await connection.execute(delete(invitations).where(invitations.c.name == name))
             if (outcome := await _check_removable(connection, name)) is ChangeResult.DONE:
+                await connection.execute(delete(invitations).where(invitations.c.name == name))
                 await connection.execute(delete(views).where(views.c.owner == name))
                 await connection.execute(delete(table).where(table.c.name == name))
             return outcome

@@ -74,7 +74,7 @@ class Analytics:
     async def totals(self, criteria: Filter = SCANS) -> Totals:
         """The totals."""
         if hours := await self.hours(criteria):
-            return Totals(*await self._rollups.sums(*_of_key(criteria, hours)))
+            return Totals(*await self._rollups.sums(*of_key(criteria, hours)))
         kinds = (func.count(), _BLOCKED, _RECOMMENDED, func.count(table.c.unscanned), func.count(table.c.failure))
         (row,) = await self._rows(filtered(select(*kinds), criteria))
         return Totals(*(int(number or 0) for number in row))
@@ -106,7 +106,7 @@ class Analytics:
     async def _over_time(self, window: Filter, first: int, seconds: int) -> list[tuple[int, int, int]]:
         """Index of the bucket, decisions and blocked; a bucket may come several times."""
         if seconds % HOUR == 0 and (hours := await self.hours(window)):
-            by_hour = await self._rollups.by_hour(*_of_key(window, hours), seconds // HOUR)
+            by_hour = await self._rollups.by_hour(*of_key(window, hours), seconds // HOUR)
             return [((hour * HOUR - first) // seconds, scans, blocked) for hour, scans, blocked in by_hour]
         number = self.step(first, seconds).label("n")
         rows = await self._rows(filtered(select(number, func.count(), _BLOCKED), window).group_by("n"))
@@ -201,7 +201,7 @@ class Analytics:
             return list(await connection.execute(statement))
 
 
-def _of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, Names]:
+def of_key(criteria: Filter, hours: Hours) -> tuple[Dimension, Hours, Names]:
     """Where the totals of a key or of teams are, or of all."""
     names = names_of(criteria)
     return ("all", hours, "") if names is None else ("key", hours, names)

@@ -40,10 +40,24 @@ class Audit:
             await self._checkpoints.seal(connection, table, [row | {"id": event_id}])
 
     async def query(
-        self, *, actor: str | None = None, action: str | None = None, before: int | None = None, limit: int = 100
+        self,
+        *,
+        actor: str | None = None,
+        action: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: int | None = None,
+        limit: int = 100,
     ) -> list[Event]:
-        """The newest matching events, at most `limit`; `before` is the id of the last event of the previous page."""
+        """The newest matching events, at most `limit`; `before` is the id of the last event of the previous page.
+
+        `since` and before `until`: their time.
+        """
         conditions: list[ColumnElement[bool]] = []
+        if since is not None:
+            conditions.append(table.c.at >= since)
+        if until is not None:
+            conditions.append(table.c.at < until)
         if actor:
             conditions.append(table.c.actor == actor)
         if action:

@@ -4,6 +4,10 @@ SQLite runs in WAL mode; a writer takes the lock at once (BEGIN IMMEDIATE) and w
 can share the file. Its synchronous mode is FULL: a reported revocation survives a power failure. PostgreSQL is accessed
 through asyncpg, which parses the usual `libpq` options of the URL. No error text contains the password, a statement or
 its parameters.
+
+A SQLite file that was moved, deleted or replaced would still take what is written through the open connections, and a
+new connection would create another file. So each access first compares the file at the path with the one that was
+opened, by `stat` alone (see `_prepare` for why nothing may open it): until they are the same again the store is away.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -36,12 +41,14 @@ CONNECTIONS = 10
 _LASTING = (ProgrammingError, DataError, NotSupportedError)
 """Errors of a statement or of a permission. All others may pass: read-only, full, shutting down, no connection left."""
 _MIGRATION_LOCK = 0x70736B5F  # an arbitrary number, the same on every replica
+_Identity = tuple[int, int]
+"""Device and inode of a file."""
 
 
 class Database:
     """An open database. `name` is for messages, without credentials; `time_limit` bounds a transaction in seconds.
 
-    `connect` opens a driver connection outside the pool; on PostgreSQL only.
+    `connect` opens a driver connection outside the pool; on PostgreSQL only. `file`: that of SQLite.
     """
 
     def __init__(
@@ -50,8 +57,9 @@ class Database:
         name: str,
         time_limit: float,
         connect: Callable[[], Coroutine[Any, Any, Any]] | None = None,
+        file: _OpenFile | None = None,
     ) -> None:
-        self._engine = engine
+        self._engine, self._file = engine, file
         is_postgresql = engine.dialect.name == "postgresql"
         self._reading = engine.execution_options(isolation_level="AUTOCOMMIT") if is_postgresql else engine
         """The same pool, without a transaction around each statement: two round trips less."""
@@ -151,6 +159,8 @@ class Database:
     def _translate_errors(self) -> Iterator[None]:
         try:
             with self._translated():
+                if self._file is not None:
+                    self._file.check()
                 yield
         except StoreUnavailable as error:
             self.problem = str(error)
@@ -246,7 +256,7 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     if path == url or not path or path.startswith(":"):
         raise StoreError("store.url must be sqlite:///FILE or postgresql://USER@HOST/DATABASE")
     try:
-        await asyncio.to_thread(_prepare, path, time_limit)
+        file = _OpenFile(Path(path), await asyncio.to_thread(_prepare, path, time_limit))
     except (OSError, sqlite3.Error) as error:
         kind = StoreUnavailable if "locked" in str(error) else StoreError
         raise kind(f"SQLite file {path}: {_reason(error)}") from None
@@ -261,7 +271,33 @@ async def _sqlite(url: str, time_limit: float, connections: int) -> Database:
     event.listen(engine.sync_engine, "connect", _configure)
     event.listen(engine.sync_engine, "begin", _begin)
     event.listen(engine.sync_engine, "invalidate", _on_invalidate)
-    return Database(engine, _file_name(path), time_limit)
+    return Database(engine, _file_name(path), time_limit, file=file)
+
+
+@dataclass(frozen=True, slots=True)
+class _OpenFile:
+    """The file that the connections have open, by the path that should lead to it."""
+
+    path: Path
+    identity: _Identity
+
+    def check(self) -> None:
+        """Raise `StoreUnavailable` if the path leads to no file, or to another one."""
+        try:
+            is_same = _identity(self.path) == self.identity
+        except OSError as error:
+            reason = f"was moved or deleted while it is open ({_reason(error)})"
+        else:
+            if is_same:
+                return
+            reason = "was replaced by another file while it is open"
+        remedy = "put it back, or restart the server to use what is there now"
+        raise StoreUnavailable(f"{_file_name(str(self.path))} {reason}; {remedy}")
+
+
+def _identity(path: Path) -> _Identity:
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _file_problem(path: Path) -> str | None:
@@ -272,8 +308,8 @@ def _file_problem(path: Path) -> str | None:
     return None
 
 
-def _prepare(path: str, time_limit: float) -> None:
-    """Make the file readable for its owner only, and switch it to WAL, which is persistent.
+def _prepare(path: str, time_limit: float) -> _Identity:
+    """Make the file readable for its owner only, and switch it to WAL, which is persistent; which file it is.
 
     An existing file is not opened here: closing any descriptor of it would drop all locks of this process (POSIX),
     and SQLite relies on them; a second `Store` in one process was enough to corrupt the database.
@@ -284,6 +320,7 @@ def _prepare(path: str, time_limit: float) -> None:
     try:
         while not _use_wal(connection, last=time.monotonic() >= deadline):
             time.sleep(WAL_RETRY)
+        return _identity(Path(path))
     finally:
         connection.close()
 

@@ -1,4 +1,4 @@
-"""The scan log as a file: CSV that is safe to open in a spreadsheet, or JSON Lines.
+"""The scan log and the audit trail as files: CSV that is safe to open in a spreadsheet, or JSON Lines.
 
 Written page by page, so that any number of decisions needs little memory. Each page is a query of its own; decisions
 made during the export are newer than its first page and left out.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal
 
+from sidecar.storage.audit import Audit, Event
 from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionRow, Decisions
 from sidecar.util import json
@@ -23,6 +24,9 @@ CONTENT_TYPES: dict[ExportFormat, str] = {"csv": "text/csv; charset=utf-8", "jso
 # Control characters, which may start terminal escape sequences: colours, titles, cursor movement.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 _COLUMNS = tuple(field.name for field in fields(DecisionRow))
+_EVENT_COLUMNS = tuple(field.name for field in fields(Event))
+MAX_EVENTS = 100_000
+"""Entries of the audit trail in one file; a time filter chooses others."""
 # Prefixes by which a spreadsheet recognizes a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
@@ -41,12 +45,27 @@ async def export(
         page_filter = replace(page_filter, before=entries[-1])
 
 
-def _lines(entries: Sequence[DecisionRow]) -> bytes:
+async def export_audit(
+    audit: Audit, file_format: ExportFormat, criteria: Mapping[str, Any], page: int = PAGE
+) -> AsyncIterator[bytes]:
+    """The newest `MAX_EVENTS` matching events, in chunks of UTF-8. `criteria`: those of `Audit.query`."""
+    if file_format == "csv":
+        yield _rows([_EVENT_COLUMNS])
+    before: int | None = None
+    for _ in range(0, MAX_EVENTS, page):
+        events = await audit.query(**{**criteria, "before": before, "limit": page})
+        if not events:
+            return
+        yield _rows([_cells(event) for event in events]) if file_format == "csv" else _lines(events)
+        before = events[-1].id
+
+
+def _lines(entries: Sequence[DecisionRow | Event]) -> bytes:
     return b"".join(json.dumps(_values(entry)) + b"\n" for entry in entries)
 
 
-def _values(entry: DecisionRow) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in _COLUMNS}
+def _values(entry: DecisionRow | Event) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in (_COLUMNS if isinstance(entry, DecisionRow) else _EVENT_COLUMNS)}
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> bytes:
@@ -55,7 +74,7 @@ def _rows(rows: Sequence[Sequence[str]]) -> bytes:
     return output.getvalue().encode("utf-8", "replace")
 
 
-def _cells(entry: DecisionRow) -> list[str]:
+def _cells(entry: DecisionRow | Event) -> list[str]:
     return [_cell(value) for value in _values(entry).values()]
 
 

@@ -121,10 +121,15 @@ class RollUps:
         return [int(number) for number in rows[0]]
 
     async def by_hour(
-        self, dimension: Dimension, hours: Hours, name: Names = "", length: int = 1
+        self,
+        dimension: Dimension,
+        hours: Hours,
+        name: Names = "",
+        length: int = 1,
+        count: Literal["blocked", "unscanned"] = "blocked",
     ) -> list[tuple[int, int, int]]:
-        """Hour, decisions and blocked of the names, for steps of `length` hours; hours without any are left out."""
-        sums = select(table.c.hour, func.sum(table.c.scans), func.sum(table.c.blocked)).group_by(table.c.hour)
+        """Hour, decisions and `count` of the names, for steps of `length` hours; hours without any are left out."""
+        sums = select(table.c.hour, func.sum(table.c.scans), func.sum(table.c[count])).group_by(table.c.hour)
         rows = await self._rows(sums, hours, _is(_in_steps(dimension, hours, length)), _is_of(name))
         return [(hour, int(scans), int(blocked)) for hour, scans, blocked in rows]
 

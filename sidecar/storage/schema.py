@@ -226,6 +226,14 @@ audit = Table(
     _text("detail", 500),
 )
 
+last_start = Table(
+    "last_start",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("at", Moment, nullable=False),
+    Column("settings", JSON, nullable=False),
+)
+
 exceptions = Table(
     "exceptions",
     metadata,

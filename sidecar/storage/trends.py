@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Column, Float, Select, cast, func, select, true
 
-from sidecar.storage.analytics import SCANS, Analytics, filtered, ranked
+from sidecar.storage.analytics import SCANS, Analytics, filtered, of_key, ranked
 from sidecar.storage.database import Database
 from sidecar.storage.decision_filter import Filter, json_items, json_member
 from sidecar.storage.rollups import HOUR, Dimension, Hours, RollUps
@@ -70,6 +70,21 @@ class Trends:
             for label in set(names.split()) & set(Label):
                 series[Label(label)][index] += scans
         return series
+
+    async def unscanned(self, steps: Steps, criteria: Filter = SCANS) -> list[int]:
+        """The scans that reached the model unscanned, in each step: from the totals, or of all rows."""
+        series = [0] * len(steps.starts)
+        for index, number in await self._unscanned(steps, replace(criteria, since=steps.since, until=steps.until)):
+            series[index] += number
+        return series
+
+    async def _unscanned(self, steps: Steps, window: Filter) -> list[tuple[int, int]]:
+        if steps.seconds % HOUR == 0 and (hours := await self._analytics.hours(window)):
+            by_hour = await self._rollups.by_hour(*of_key(window, hours), steps.seconds // HOUR, "unscanned")
+            return [((hour * HOUR - steps.first) // steps.seconds, number) for hour, _, number in by_hour]
+        step = self._analytics.step(steps.first, steps.seconds).label("n")
+        counts = filtered(select(step, func.count()), replace(window, outcome="unscanned")).group_by("n")
+        return [(int(index), int(number)) for index, number in await self._rows(counts)]
 
     async def latency(
         self, steps: Steps, criteria: Filter = SCANS, quantiles: Sequence[float] = QUANTILES

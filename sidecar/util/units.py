@@ -72,6 +72,21 @@ def _rate(value: object, parse: Callable[[str], int], expected: str) -> Rate:
     return rate
 
 
+def format_duration(seconds: float) -> str:
+    """The form that `parse_duration` reads, in the largest unit of which it is a whole number: 30d, 90s, 250ms."""
+    units = ((unit, size) for unit, size in reversed(_SECONDS.items()) if unit != "ms" and seconds % size == 0)
+    unit, size = next(units, ("ms", 0.001)) if seconds else ("s", 1.0)
+    return f"{seconds / size:.12g}{unit}"
+
+
+def format_size(number: int) -> str:
+    """The form that `parse_size` reads, in the largest binary unit of which it is a whole number: 768MiB, 1000."""
+    for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+        if number and number % size == 0:
+            return f"{number // size}{unit}"
+    return str(number)
+
+
 def format_rate(rate: Rate) -> str:
     """The form that `parse_rate` reads: 600/minute."""
     period = next((name for name, seconds in _PERIODS.items() if seconds == rate.period), f"{rate.period:g} s")

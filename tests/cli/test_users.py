@@ -57,7 +57,7 @@ async def test_role_and_teams_change_beside_a_running_server(site: DashboardSite
     """From the next request on, and in the audit trail."""
     assert (await site.vic.get("/playground")).status == 403
     result = await run(tmp_path, "change", "vic", "--role", "operator", "--teams", "shop, ads")
-    assert (result.exit_code, result.stderr.strip()) == (0, "vic: operator, teams ads, shop")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, "vic: operator, teams ads, shop")
     assert (await site.vic.get("/playground")).status == 200
     assert "teams: ads, shop" in (await site.vic.get("/account")).text
     events = [(event.action, event.target, event.detail) for event in await site.store.audit.query(limit=2)]
@@ -106,3 +106,37 @@ async def test_a_user_of_a_provider_gets_no_password(site: DashboardSite, tmp_pa
     arguments = ["reset-password", "oidc:olga", "--config", str(tmp_path / "config.yaml")]
     result = await asyncio.to_thread(CliRunner().invoke, admin, arguments)
     assert (result.exit_code != 0, result.stdout) == (True, "")
+
+
+async def invited(folder: Path, *arguments: str) -> Result:
+    """The result of `admin create`."""
+    command = ["create", *arguments, "--config", str(folder / "config.yaml")]
+    return await asyncio.to_thread(CliRunner().invoke, admin, command)
+
+
+async def test_an_invitation_is_listed_and_withdrawn(site: DashboardSite, tmp_path: Path) -> None:
+    """By `withdraw`, and by `remove` of somebody who is no user yet; reset links, too."""
+    await invited(tmp_path, "tom", "--role", "viewer", "--teams", "shop")
+    rows = json.loads((await run(tmp_path, "list", "--json")).stdout)
+    assert [(row["name"], row["login"]) for row in rows if row["name"] == "tom"] == [("tom", "invited")]
+    assert "invited" in (await run(tmp_path, "list")).stdout
+    assert (await run(tmp_path, "remove", "tom")).exit_code == 0
+    result = await run(tmp_path, "withdraw", "tom")
+    assert (result.exit_code != 0, "no open link" in f"{result.exception}{result.output}") == (True, True)
+    await site.ada.post("/users/vic/reset", page="/users")
+    assert (await run(tmp_path, "withdraw", "vic")).exit_code == 0
+    assert await site.store.admins.invited(datetime.now(UTC)) == []
+    events = await site.store.audit.query(action="invitation_withdrawn")
+    assert [event.target for event in events] == ["vic", "tom"]
+
+
+async def test_inviting_again_says_what_differs(site: DashboardSite, tmp_path: Path) -> None:
+    """And a team that no key has is named."""
+    first = await invited(tmp_path, "tom", "--role", "viewer", "--teams", "shop")
+    assert "no key has this team yet: shop" in first.stderr
+    again = await invited(tmp_path, "tom", "--role", "admin")
+    assert again.exit_code != 0
+    assert "as viewer, teams shop; this would be admin, all teams" in f"{again.exception}{again.output}"
+    (invitation,) = await site.store.admins.invited(datetime.now(UTC))
+    assert (invitation.role, invitation.teams) == (Role.VIEWER, ("shop",))
+    assert "no key has this team yet: ads" in (await run(tmp_path, "change", "vic", "--teams", "ads")).stderr

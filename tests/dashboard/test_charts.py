@@ -28,13 +28,17 @@ def test_columns_stay_inside_and_keep_their_proportions(numbers: list[tuple[int,
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), max_size=60))
 def test_curves_stay_inside_and_break_where_nothing_is_known(values: list[int | None]) -> None:
-    """Each value is a point within the axes; each gap begins a new line."""
+    """Each value is a point within the axes, on a line or, between two gaps, alone; each gap begins a new line."""
     chart = lines([NOW + HOUR * index for index in range(len(values))], {"p50": values}, HOUR, SMALL)
     points = [tuple(map(float, point.split())) for point in re.findall(r"[ML]([\d.]+ [\d.]+)", chart.paths["p50"])]
+    lines_through = len(points)
+    points += chart.points["p50"]
     assert len(points) == sum(value is not None for value in values)
     assert all(LEFT <= x <= SMALL.width and TOP - 0.1 <= y <= SMALL.height - BOTTOM + 0.1 for x, y in points)
     starts = [n for n, value in enumerate(values) if value is not None and (n == 0 or values[n - 1] is None)]
-    assert chart.paths["p50"].count("M") == len(starts)
+    alone = [n for n in starts if n + 1 == len(values) or values[n + 1] is None]
+    assert (len(chart.points["p50"]), len(points) - lines_through) == (len(alone), len(alone))
+    assert chart.paths["p50"].count("M") == len(starts) - len(alone)
     assert [one.values["p50"] for one in chart.slots] == values
 
 
@@ -43,7 +47,8 @@ def test_a_curve_through_two_values_is_a_line_between_them() -> None:
     chart = lines(
         [NOW, NOW + HOUR], {"p50": [0, 100], "p95": [None, None]}, HOUR, Size(LEFT + 100, TOP + BOTTOM + 50, 3)
     )
-    assert chart.paths == {"p50": f"M{LEFT + 25.0} {TOP + 50.0}h0.1L{LEFT + 75.0} {float(TOP)}", "p95": ""}
+    assert chart.paths == {"p50": f"M{LEFT + 25.0} {TOP + 50.0}L{LEFT + 75.0} {float(TOP)}", "p95": ""}
+    assert chart.points == {"p50": [], "p95": []}
 
 
 def test_axes_have_few_and_even_marks() -> None:

@@ -54,6 +54,20 @@ def test_a_field_that_cannot_be_read_is_named(value: str) -> None:
         assert caught.value.param == "a"
 
 
+def test_what_is_wrong_is_a_sentence() -> None:
+    """With what was typed and what would be right."""
+    form = Form(a="abc", b="1.5", c="yesterday")
+    for read, words in (
+        (lambda: form.number("a", 0, 1), "'abc' is not a number from 0 to 1."),
+        (lambda: form.number("b", 0, 1), "'1.5' is not a number from 0 to 1."),
+        (lambda: form.whole("b", 1, 1_000_000), "'1.5' is not a whole number from 1 to 1000000."),
+        (lambda: form.moment("c"), "'yesterday' is not a time; write it like 2026-05-01T12:00."),
+    ):
+        with pytest.raises(RequestError) as caught:
+            read()
+        assert caught.value.detail == words
+
+
 @pytest.mark.parametrize(
     ("kind", "body", "status"),
     [

@@ -162,7 +162,12 @@ async def test_details_of_a_key_are_those_of_its_newest_scans(store: Store, tmp_
     rows, scans = f"{RULE_ROWS:,}", f"{RULE_ROWS + 9:,}"
     async with dashboard.open_site(dashboard.settings(tmp_path), store) as site:
         page = await site.vic.get("/?range=month&key=aaaaaaaa")
-        for words in (f"Scans {scans} ", f"prompt injection {rows} ", f"gpt {rows} {rows}", f"aaaaaaaa {scans} {scans}"):
+        for words in (
+            f"Scans {scans} ",
+            f"prompt injection {rows} ",
+            f"gpt {rows} {rows}",
+            f"aaaaaaaa {scans} {scans}",
+        ):
             assert words in page.text
         assert f"newest {rows} scans, since {hour:%Y-%m-%d %H:%M}" in page.text
         assert "old 9" not in page.text

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from sidecar.config import Settings
-from sidecar.dashboard.playground_inputs import MAX_BATCH, batch, chat_request, conversation, prompt_request
+from sidecar.dashboard.playground_inputs import (
+    MAX_BATCH,
+    batch,
+    chat_request,
+    conversation,
+    conversation_words,
+    parsed,
+    prompt_request,
+)
 from sidecar.errors import RequestError
 from sidecar.types import Source
 
@@ -65,3 +73,18 @@ def test_of_a_pasted_request_everything_is_read() -> None:
     assert request.model == "m"
     assert "Find a ferry." in " ".join(segment.text for segment in request.segments)
     assert chat_request(Settings(), body | {"system": "Be kind."}, "").system_prompt == "Be kind."
+
+
+def test_a_conversation_has_few_words() -> None:
+    """Its length, and its last turn where that is text."""
+    assert conversation_words({"messages": []}) == "0 turns"
+    assert conversation_words({"messages": [{"role": "user", "content": "Hi"}]}) == "1 turn, the last: Hi"
+    assert conversation_words({"messages": [{"content": "Hi"}, {"content": [{"type": "text"}]}]}) == "2 turns"
+
+
+def test_a_text_is_read_as_what_it_is_said_to_be() -> None:
+    """One prompt is anything; the others have a form."""
+    assert parsed("prompt", "user") == "user"
+    for kind in ("batch", "conversation"):
+        with pytest.raises(RequestError):
+            parsed(kind, "")

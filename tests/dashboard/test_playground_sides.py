@@ -9,7 +9,7 @@ import dashboard
 import pytest
 from dashboard import DashboardSite, Visitor, dependencies, settings
 
-from sidecar.dashboard.forms import Form
+from sidecar.dashboard.forms import Checks, Form, problems_of
 from sidecar.dashboard.invitations import bootstrap
 from sidecar.dashboard.playground_sides import Side, read_sides, rules_of
 from sidecar.errors import RequestError
@@ -74,15 +74,16 @@ async def test_a_side_is_read_from_its_fields(site: DashboardSite) -> None:
     """Wrong values name their field; a threshold of zero is one."""
     key, _ = await site.dependencies.keyring.create("shop", threshold=0.3)
     find = partial(site.store.keys.of_teams, teams=None)
-    first, second = await read_sides(Form(key=key.id, other_threshold="0"), find)
-    assert second is not None
+    first, second = await read_sides(Form(key=key.id, other_threshold="0"), find, Checks())
     assert (first.blocks_from(0.6), second.blocks_from(0.6), Side().blocks_from(0.6)) == (0.3, 0.0, 0.6)
     assert second.caller is not None
     assert (second.caller.id, Side().caller) == ("", None)
-    for name in ("key", "other_key", "threshold", "other_threshold", "policies", "other_policies"):
-        with pytest.raises(RequestError) as caught:
-            await read_sides(Form({name: "nothing"}), find)
-        assert caught.value.param == name
+    names = ("key", "policies", "threshold", "other_key", "other_policies", "other_threshold")
+    checks = Checks()
+    await read_sides(Form(dict.fromkeys(names, "nothing")), find, checks)
+    with pytest.raises(RequestError) as caught:
+        checks.done()
+    assert tuple(problems_of(caught.value)) == names
 
 
 async def test_the_rules_of_one_side_alone_are_named(site: DashboardSite) -> None:
@@ -140,3 +141,34 @@ async def test_the_second_policy_set_is_that_of_the_settings_for_all(site: Dashb
     """Whatever profile the key has: a profile has no second set."""
     key, _ = await site.dependencies.keyring.create("shop", profile="strict")
     assert (Side(key).profile, Side(key, policies="shadow").profile, Side().profile) == ("strict", None, None)
+
+
+async def test_all_wrong_fields_are_marked_at_once(site: DashboardSite) -> None:
+    """In sentences, and without a word about changes: a scan changes nothing."""
+    fields = {
+        "kind": "conversation",
+        "prompt": "Hello",
+        "threshold": "abc",
+        "other_threshold": "7",
+        "other_key": "nobody",
+    }
+    page = await site.oda.post("/playground", fields)
+    assert page.status == 400
+    for name in ("prompt", "threshold", "other_threshold", "other_key"):
+        assert f'id="{name}-note"' in page.body, name
+    assert "'abc' is not a number from 0 to 1." in page.text
+    assert "Nothing was scanned: see the marked fields." in page.text
+    assert "Nothing was changed" not in page.text
+    assert "could not convert" not in page.text
+
+
+async def test_a_conversation_is_shown_on_both_sides(site: DashboardSite) -> None:
+    """With its turns and what was found in each, as with one side, and by its last turn in the table."""
+    text = f"user: Read my mail.\ntool: {ATTACK}\nuser: Anything urgent?"
+    page = await site.oda.post("/playground", {"kind": "conversation", "prompt": text, "other_threshold": "0.95"})
+    assert "Side by side 1 of 1 differ" in page.text
+    assert "3 turns, the last: Anything urgent?" in page.text
+    assert page.body.count("The conversation, with what was found") == page.body.count('<mark title="INJ-1">') == 2
+    for words in ("Verdict of the first side Action block", "Verdict of the second side Action allow"):
+        assert words in page.text
+    assert (page.body.count('id="verdict"'), page.body.count('id="verdict-2"')) == (1, 1)

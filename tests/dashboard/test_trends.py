@@ -106,3 +106,14 @@ async def test_an_empty_log_is_an_empty_page(site: DashboardSite) -> None:
         assert page.status == 200
         assert "Nothing in this time" in page.text
         assert page.reader.tags.count("script") == 1
+
+
+async def test_a_minute_alone_and_unscanned_scans_have_their_marks(site: DashboardSite) -> None:
+    """A point where no line leads through, and the columns of what was forwarded unscanned, with their decisions."""
+    now = datetime.now(UTC)
+    await site.store.decisions.add([log_row(0, at=now - timedelta(minutes=30), latency_ms=7, unscanned="deadline")])
+    page = await site.vic.get("/trends?range=hour")
+    assert page.body.count("<circle") == 2
+    assert "Forwarded unscanned 1" in page.text
+    link = next(link for link in page.reader.links if "outcome=unscanned" in link)
+    assert "dec_" in (await site.vic.get(link)).body

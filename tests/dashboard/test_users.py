@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dashboard import PASSWORD, DashboardSite
+from dashboard import PASSWORD, DashboardSite, api_key
 
 from sidecar.storage import Role
 
@@ -89,3 +89,41 @@ async def test_teams_are_given_with_the_invitation_and_changed_later(site: Dashb
         ("invitation_accepted", "new", "operator"),
         ("user_invited", "new", "operator, teams ads, shop"),
     ]
+
+
+async def test_an_open_invitation_is_withdrawn(site: DashboardSite) -> None:
+    """Its link is void at once; a reset link of an account, too; without a link there is nothing to withdraw."""
+    link = link_in((await site.ada.post("/users", {"name": "tom", "role": "viewer"})).text)
+    assert "/users/tom/withdraw" in [form["action"] for form in (await site.ada.get("/users")).reader.forms]
+    assert (await site.ada.post("/users/tom/withdraw", page="/users")).location == "/users?done=invitation_withdrawn"
+    assert (await site.stranger.get(link.removeprefix(site.base))).status == 410
+    assert "tom" not in (await site.ada.get("/users")).text
+    await site.ada.post("/users/vic/reset", page="/users")
+    assert (await site.ada.post("/users/vic/withdraw", page="/users")).status == 303
+    assert (await site.ada.post("/users/vic/withdraw", page="/users")).status == 404
+    events = [(event.action, event.target) for event in await site.store.audit.query(action="invitation_withdrawn")]
+    assert events == [("invitation_withdrawn", "vic"), ("invitation_withdrawn", "tom")]
+
+
+async def test_inviting_again_changes_nothing_silently(site: DashboardSite) -> None:
+    """Something else is refused with what differs; the same once more is a new link in place of the old one."""
+    terms = {"name": "tom", "role": "operator", "teams": "shop"}
+    first = link_in((await site.ada.post("/users", terms)).text)
+    refusal = await site.ada.post("/users", {"name": "tom", "role": "admin"})
+    assert refusal.status == 409
+    assert "invited already, as operator, teams shop; this would be admin, all teams" in refusal.text
+    second = link_in((await site.ada.post("/users", terms)).text)
+    assert (await site.stranger.get(first.removeprefix(site.base))).status == 410
+    assert (await site.stranger.join(second)).location == "/"
+    assert "operator, teams: shop" in (await site.stranger.get("/account")).text.replace(" ,", ",")
+
+
+async def test_a_team_that_no_key_has_is_named(site: DashboardSite) -> None:
+    """When the link is made, and in the list until a key has it."""
+    await site.store.keys.add(api_key("abcdefgh", "x", "shop"), b"x" * 32)
+    page = await site.ada.post("/users", {"name": "tom", "role": "viewer", "teams": "shop shpo"})
+    assert "No key has this team yet: shpo." in page.text
+    listed = await site.ada.get("/users")
+    assert listed.text.count("no key has this team yet") == 1
+    await site.store.keys.add(api_key("abcdefgi", "y", "shpo"), b"y" * 32)
+    assert "no key has this team" not in (await site.ada.get("/users")).text

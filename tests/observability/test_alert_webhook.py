@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from aiohttp.test_utils import TestServer
 
 from sidecar import config
 from sidecar.errors import ConfigError
+from sidecar.observability.alert_history import MAX_ALERTS
 from sidecar.observability.alert_webhook import MAX_WAITING, AlertWebhook, read_url
 from sidecar.observability.metrics import REGISTRY
 from sidecar.observability.watcher import Alert
@@ -116,3 +118,41 @@ def test_the_address_may_be_in_a_file(tmp_path: Path) -> None:
     assert "hush" not in str(raised.value)
     with pytest.raises(ConfigError, match=r"alerts\.url_file cannot be used"):
         read_url(config.Alerts(url_file=tmp_path / "absent"))
+
+
+async def test_a_test_is_sent_at_once_and_kept_with_its_outcome(receiver: tuple[Receiver, str]) -> None:
+    """The newest comes first; a failure has its reason, which is not the address."""
+    receiver[0].statuses = [503]
+    webhook = AlertWebhook(config.Alerts(url=receiver[1]))
+    assert await webhook.test("ada") == "HTTP 503"
+    assert await webhook.test("ada") is None
+    assert "A test by ada" in (await receiver[0].next())["summary"]
+    kept = [(alert.name, alert.outcome, alert.reason) for alert in webhook.history]
+    assert kept == [("test", "sent", ""), ("test", "failed", "HTTP 503")]
+    await webhook.close()
+
+
+async def test_alerts_are_kept_with_their_outcome_within_a_bound(receiver: tuple[Receiver, str]) -> None:
+    """Those that were sent, and those that were dropped."""
+    webhook = AlertWebhook(config.Alerts(url=receiver[1]))
+    for _ in range(MAX_ALERTS + MAX_WAITING + 5):
+        webhook.send(replace(ALERT, summary="x" * 1_000))
+    await receiver[0].next()
+    assert len(webhook.history) == MAX_ALERTS
+    assert {alert.outcome for alert in webhook.history} <= {"dropped", "sent"}
+    assert {len(alert.summary) for alert in webhook.history} == {300}
+    await webhook.close()
+
+
+async def test_a_link_is_a_field_and_in_slack_a_link(receiver: tuple[Receiver, str]) -> None:
+    """Without one there is neither."""
+    linked = replace(ALERT, link="https://sidecar.example/decisions?since=a&recommended=block")
+    for form in ("json", "slack"):
+        webhook = AlertWebhook(config.Alerts(url=receiver[1], format=form))
+        webhook.send(linked)
+        body = await receiver[0].next()
+        if form == "json":
+            assert body["link"] == linked.link
+        else:
+            assert body["text"].endswith(" <https://sidecar.example/decisions?since=a&amp;recommended=block|Dashboard>")
+        await webhook.close()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from sidecar.observability.dependencies import Health, dependencies
 from sidecar.observability.metrics import DEPENDENCIES, REGISTRY
 from sidecar.types import Dependency
+from sidecar.util import logs
 
 
 @dataclass
@@ -44,6 +47,19 @@ async def test_a_probe_finds_trouble_and_its_end() -> None:
     limits.found = None
     await health.probe()
     assert (up("redis"), health.problems(), store.probes) == (1, [], 3)
+
+
+async def test_trouble_and_its_end_are_each_one_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not one for each probe, whatever the reason is meanwhile."""
+    logs.configure("json", "info")
+    part = Part(found="the file was moved")
+    health = Health(lambda: [("store", part)])
+    for reason in ("the file was moved", "the file was replaced", None, None):
+        part.found = reason
+        await health.probe()
+    output = "".join(capsys.readouterr())
+    assert (output.count("dependency_lost"), output.count("dependency_back")) == (1, 1)
+    assert "the file was moved" in output
 
 
 async def test_the_parts_are_those_in_use_now() -> None:

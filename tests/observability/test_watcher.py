@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,12 +32,21 @@ class Process:
         self.reductions: list[Reduction] = []
         self.sent: list[Alert] = []
         self.watcher = Watcher(
-            config.Alerts(**settings), lambda: self.problems, self.fullness, lambda: self.reductions, self.sent.append
+            config.Alerts(**settings),
+            lambda: self.problems,
+            self.fullness,
+            lambda: self.reductions,
+            self.sent.append,
+            self.describe,
         )
 
     async def fullness(self) -> float:
         """The used share of the log."""
         return self.full
+
+    async def describe(self, alert: Alert) -> Alert:
+        """The alert with a link."""
+        return replace(alert, link="https://sidecar.example/")
 
     async def names(self) -> list[tuple[str, str]]:
         """What the next look sends."""
@@ -62,7 +72,7 @@ async def test_many_blocks_are_reported_once() -> None:
     assert await process.names() == []
     DECISIONS.labels("api", "monitor").inc(1)
     assert await process.names() == [("block_spike", "firing")]
-    assert process.sent[0].details["blocks"] == 10
+    assert (process.sent[0].details["blocks"], process.sent[0].link) == (10, "https://sidecar.example/")
     DECISIONS.labels("inline", "block").inc(50)
     assert await process.names() == []
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from prometheus_client.parser import text_string_to_metric_families as parse
 
 from sidecar import __version__
+from sidecar.observability.alert_history import SentAlert
 from sidecar.observability.metrics import (
     CONNECTIONS,
     DECISIONS,
@@ -163,3 +164,14 @@ def test_a_report_fits_into_its_slot_many_times() -> None:
     slots = SharedSlots(1)
     WorkerReports(slots, 0).publish(Status())
     assert 1000 < len(slots.read(0)) < HALF_BYTES / 4
+
+
+def test_the_newest_alerts_are_those_of_all_workers() -> None:
+    """Whichever is asked; a test that one worker sent says that the receiver works."""
+    slots = SharedSlots(2)
+    failed = SentAlert(1.0, "block_spike", "firing", "failed", "15 blocks", "HTTP 503")
+    test = SentAlert(2.0, "test", "firing", "sent")
+    first = WorkerReports(slots, 0)
+    first.publish(Status(alerts=[failed]))
+    WorkerReports(slots, 1).publish(Status(alerts=[test]))
+    assert first.status().alerts == (test, failed)

@@ -15,6 +15,8 @@ import httpx2 as httpx
 from runtime.test_workers import wait_until
 from support import ONE_RULE, SidecarProcess
 
+from sidecar.auth.api_keys import generate
+
 CANARY = "canary-9152"
 
 
@@ -42,6 +44,27 @@ def receiver() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def test_a_store_that_is_moved_away_is_noticed(tmp_path: Path) -> None:
+    """By `/ready`, the gauge, the log and the alert, within seconds; keys are refused, and no second file appears."""
+    with receiver() as (url, got):
+        settings = {**ONE_RULE, "alerts": {"url": f"{url}/hook", "interval": "200ms", "events": ["degraded"]}}
+        running = SidecarProcess(tmp_path, settings).start()
+        store, aside = tmp_path / "sidecar.db", tmp_path / "aside.db"
+        store.rename(aside)
+        wait_until(lambda: "was moved" in httpx.get(f"{running.admin}/ready").text, 20)
+        assert 'sidecar_dependency_up{dependency="store"} 0.0' in httpx.get(f"{running.admin}/metrics").text
+        headers = {"X-API-Key": generate()[0]}
+        answer = httpx.post(f"{running.base}/api/v1/prompt/scan", headers=headers, json={"prompt": "hello"})
+        wait_until(lambda: any("was moved" in body for _, body in got))
+        assert not store.exists()
+        wait_until(lambda: "dependency_lost" in running.output)
+        aside.rename(store)
+        wait_until(lambda: httpx.get(f"{running.admin}/ready").json()["status"] == "ok", 20)
+        wait_until(lambda: any('"resolved"' in body for _, body in got))
+        assert running.stop() == 0
+    assert answer.status_code == 503, answer.text
 
 
 def test_decisions_and_alerts_reach_their_receivers_without_a_prompt(tmp_path: Path) -> None:

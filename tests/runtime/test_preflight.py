@@ -64,6 +64,16 @@ async def test_each_connection_is_tried(postgres: PostgreSql, redis: RedisServer
     assert "secret" not in str(tried)
 
 
+async def test_the_receiver_of_alerts_is_tried_without_its_address(tmp_path: Path) -> None:
+    """A connection is made, nothing is sent."""
+    store = {"url": f"sqlite:///{tmp_path}/sidecar.db"}
+    chosen = settings(alerts={"url": "http://127.0.0.1:9/hush"}, store=store)
+    async with open_scanner(chosen) as scanner:
+        tried = {name: problem async for name, problem in preflight.connections(chosen, scanner)}
+    assert "refused" in (tried["alerts"] or "").lower()
+    assert not any(part in str(tried) for part in ("hush", "127.0.0.1:9"))
+
+
 async def test_the_secret_of_an_openid_client_is_read(tmp_path: Path) -> None:
     """Its file is missing: no start, and the setting is named."""
     oidc = {"issuer": "https://idp.example", "client_id": "sidecar", "client_secret_file": str(tmp_path / "absent")}

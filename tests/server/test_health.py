@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
+from sidecar.observability.alert_history import SentAlert
 from sidecar.observability.worker_reports import Status, WorkerReports
 from sidecar.server.health import Readiness, admin_routes
 from sidecar.util.shared_slots import SharedSlots
@@ -21,6 +22,15 @@ def admin(problems: list[str], degraded: tuple[str, ...] = ()) -> web.Applicatio
     app = web.Application()
     app.add_routes(admin_routes(Readiness(lambda: problems, lambda: degraded, lambda: "abc123")))
     return app
+
+
+async def test_ready_says_that_the_newest_alert_was_not_sent() -> None:
+    """As a degradation: traffic goes on."""
+    failed = SentAlert(1.0, "block_spike", "firing", "failed", reason="HTTP 503")
+    app = web.Application()
+    app.add_routes(admin_routes(Readiness(list, list, lambda: "abc123", alerts=lambda: [failed])))
+    status, text = await get(app, "/ready")
+    assert (status, "newest alert (block_spike) could not be sent: HTTP 503" in text) == (200, True)
 
 
 async def test_ready_says_why_not() -> None:

@@ -152,3 +152,18 @@ def test_each_role_includes_those_before_it() -> None:
         [True, True, False],
         [True, True, True],
     ]
+
+
+async def test_an_invitation_is_withdrawn(store: Store) -> None:
+    """All links of the name, and of nobody else; removing nobody, or the last admin, leaves links alone."""
+    await enter(store, "ada")
+    for digest, name in ((FIRST, "tom"), (SECOND, "ada")):
+        await store.admins.invite(Invitation(digest, name, Role.VIEWER, "ada", LATER), NOW)
+    assert await store.admins.remove("tom") is ChangeResult.UNKNOWN
+    assert await store.admins.remove("ada") is ChangeResult.LAST_ADMIN
+    assert len(await store.admins.invited(NOW)) == 2
+    assert await store.admins.withdraw("tom")
+    assert not await store.admins.withdraw("tom")
+    assert await store.admins.invitation(FIRST, NOW) is None
+    assert await store.admins.accept(FIRST, "", "hash", NOW) is None
+    assert [invitation.name for invitation in await store.admins.invited(NOW)] == ["ada"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
-from sidecar.storage import Event, Store
+import pytest
+
+from sidecar.storage import Event, Store, exports
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 HOSTILE = "<script>alert(1)</script>\r\n=cmd()|'x'\x00\u202e'; DROP TABLE audit; --"
@@ -35,3 +37,17 @@ async def test_hostile_text_is_stored_as_text(store: Store) -> None:
     await store.audit.add(event)
     (events,) = await store.audit.query()
     assert events == replace(event, id=events.id, target=HOSTILE.replace("\x00", "�"), detail="x" * 500)
+
+
+async def test_events_are_filtered_by_time_and_exported_within_a_bound(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From one moment to before the other; a file ends at the bound."""
+    for hour in range(6):
+        await store.audit.add(Event(NOW + timedelta(hours=hour), "ada", "::1", "x_y", str(hour)))
+    times = {"since": NOW + timedelta(hours=1), "until": NOW + timedelta(hours=5)}
+    assert [event.target for event in await store.audit.query(**times)] == ["4", "3", "2", "1"]
+    lines = b"".join([piece async for piece in exports.export_audit(store.audit, "jsonl", times, 2)]).splitlines()
+    assert len(lines) == 4
+    monkeypatch.setattr(exports, "MAX_EVENTS", 2)
+    assert len([piece async for piece in exports.export_audit(store.audit, "jsonl", times, 2)]) == 1

@@ -335,3 +335,33 @@ async def test_a_locked_file_may_be_free_later(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         await Database.open(f"sqlite:///{tmp_path}/other.db", time_limit=0.3)
     assert type(caught.value) is StoreError
+
+
+async def test_a_moved_file_is_noticed_until_it_is_back(tmp_path: Path) -> None:
+    """Nothing is read from or written to a file without its name, and none is created at its place."""
+    path, aside = tmp_path / "store.db", tmp_path / "aside.db"
+    store = await Store.open(f"sqlite:///{path}")
+    path.rename(aside)
+    for access in (store._database.read, store._database.write):
+        with pytest.raises(StoreUnavailable, match=r"was moved or deleted while it is open \(No such file"):
+            async with access():
+                pass
+    assert not path.exists()
+    aside.rename(path)
+    await store.probe()
+    assert (store.problem, await store.keys.list()) == (None, [])
+    await store.close()
+
+
+async def test_a_file_that_was_put_at_its_place_is_not_used(tmp_path: Path) -> None:
+    """A backup, or a store that a command made: the server says so instead of serving half of each."""
+    path = tmp_path / "store.db"
+    store = await Store.open(f"sqlite:///{path}")
+    for name in ("store.db", "store.db-wal", "store.db-shm"):
+        (tmp_path / name).rename(tmp_path / f"old-{name}")
+    await (await Store.open(f"sqlite:///{path}")).close()
+    await store.probe()
+    assert "was replaced by another file" in (store.problem or "")
+    with pytest.raises(StoreUnavailable, match="replaced"):
+        await store.keys.list()
+    await store.close()

@@ -42,6 +42,7 @@ AFTER_0010 = (
     "DROP INDEX hourly_of_keys",
     "ALTER TABLE hourly DROP COLUMN microseconds",
     "DROP TABLE views",
+    "DROP TABLE last_start",
 )
 """Statements that undo the newest migrations."""
 OPEN = """

@@ -95,3 +95,17 @@ async def test_rows_are_looked_at_in_a_bounded_number(store: Store) -> None:
     )
     steps = Steps(NOW, NOW + timedelta(minutes=5), 60)
     assert (await bounded.labels(steps, SCANS))[Label.JAILBREAK] == [0, 0, 1, 1, 1]
+
+
+async def test_unscanned_scans_are_counted_from_totals_and_rows_alike(store: Store) -> None:
+    """Of all keys and of one; requests that are no scans do not count."""
+    rows = [
+        replace(row, unscanned="deadline" if n % 3 == 0 else None, key_id=("a" if n % 2 else "b") * 8)
+        for n, row in enumerate(drawn(200))
+    ]
+    await store.decisions.add(rows)
+    for criteria in (SCANS, Filter(kind="scan", key_id="aaaaaaaa")):
+        hourly_counts = await store.trends.unscanned(STEPS, criteria)
+        minutes = await store.trends.unscanned(replace(STEPS, seconds=60), criteria)
+        assert hourly_counts == [sum(minutes[n * 60 : (n + 1) * 60]) for n in range(HOURS)]
+        assert sum(hourly_counts) == (await store.analytics.totals(replace(criteria, since=NOW))).unscanned > 0

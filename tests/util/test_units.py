@@ -7,13 +7,27 @@ import pytest
 from sidecar.util.units import (
     Rate,
     RuleChange,
+    format_duration,
     format_rate,
+    format_size,
     parse_byte_rate,
     parse_duration,
     parse_rate,
     parse_rule_changes,
     parse_size,
 )
+
+
+@pytest.mark.parametrize("text", ["0s", "30s", "15m", "24m", "90d", "250ms", "1500ms", "1h", "40s"])
+def test_durations_are_written_as_they_are_read(text: str) -> None:
+    """In the largest unit of which they are a whole number."""
+    assert format_duration(parse_duration(text)) == text
+
+
+@pytest.mark.parametrize("text", ["0", "1000", "768MiB", "1GiB", "10KiB"])
+def test_sizes_are_written_as_they_are_read(text: str) -> None:
+    """In the largest binary unit of which they are a whole number."""
+    assert format_size(parse_size(text)) == text
 
 
 @pytest.mark.parametrize(
