@@ -153,7 +153,7 @@ async def test_the_range_of_a_key_names_it(site: DashboardSite) -> None:
 
 
 async def test_details_of_a_key_are_those_of_its_newest_scans(store: Store, tmp_path: Path) -> None:
-    """Beyond a number of them the page says since when, and its numbers lead to as many decisions; totals are of all."""
+    """Beyond some number the page says since when, and its numbers lead to as many decisions; totals are of all."""
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=1)
     old = {"key_id": "aaaaaaaa", "model": "old"}
     await store.decisions.add([log_row(n, at=hour - timedelta(days=9), **old) for n in range(9)])
