@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from sidecar import limits, upstream
+from sidecar.attachments.reader import AttachmentReader
 from sidecar.auth.api_keys import read_pepper
 from sidecar.config import Settings, Upstream
 from sidecar.config.signing import read_signer
@@ -98,6 +99,7 @@ async def _telemetry(settings: Settings) -> None:
 async def _extras(settings: Settings) -> None:
     if settings.listen.grpc_port is not None and find_spec("grpc") is None:
         raise SidecarError("listen.grpc_port: needs the extra: pip install 'prompt-sidecar[grpc]'")
+    AttachmentReader(settings.inline)
 
 
 async def _identity(settings: Settings) -> None:
