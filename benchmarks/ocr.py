@@ -7,12 +7,17 @@ has the engine, Pillow, reportlab and pypdfium2, none of which the sidecar needs
     build/ocr/bin/python benchmarks/ocr.py faster-paddle-tiny --fonts /usr/share/fonts --attacks 200 --harmless 300
     sidecar eval build/ocr-faster-paddle-tiny.jsonl
 
+Instead of an engine, `draw` writes the pictures themselves, which `benchmarks/pictures.py` sends through the product:
+
+    build/ocr/bin/python benchmarks/ocr.py draw --half final
+
 The half `tuning` is drawn by Pillow in the fonts DejaVu, `final` by pdfium in the other fonts below `--fonts`.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import io
 import json
 import random
@@ -155,6 +160,13 @@ def engine(name: str) -> Read:
     return lambda data: subprocess.run(command, input=data, capture_output=True, check=True, timeout=60).stdout.decode()
 
 
+def write(made: list[tuple[str, str, bytes]], file: Path) -> None:
+    """One picture a line, in base64, with its label and text."""
+    rows = ({"label": label, "drawn": text, "picture": base64.b64encode(data).decode()} for label, text, data in made)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(f"{len(made)} pictures: {file}")
+
+
 def processor_time() -> float:
     """Seconds of this process and of those that it waited for."""
     times = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -164,14 +176,19 @@ def processor_time() -> float:
 def main() -> None:
     """Render, read, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("engine", choices=[*ENGINES, "draw"])
     parser.add_argument("--half", choices=["tuning", "final"], default="final")
     parser.add_argument("--fonts", type=Path, default=Path("/usr/share/fonts"))
     parser.add_argument("--attacks", type=int, default=200)
     parser.add_argument("--harmless", type=int, default=300)
     parser.add_argument("--seconds", type=float, default=3600, help="stop reading after so long")
     options = parser.parse_args()
-    made, read = pictures(options.half, options.fonts, options.attacks, options.harmless), engine(options.engine)
+    Path("build").mkdir(exist_ok=True)
+    made = pictures(options.half, options.fonts, options.attacks, options.harmless)
+    if options.engine == "draw":
+        write(made, Path("build") / f"pictures-{options.half}.jsonl")
+        return
+    read = engine(options.engine)
     started, before, rows, good = time.monotonic(), processor_time(), [], 0
     for label, text, data in made:
         if time.monotonic() - started > options.seconds:
@@ -179,7 +196,6 @@ def main() -> None:
         seen = " ".join(read(data).split())
         good += label == "attack" and SequenceMatcher(None, text.lower(), seen.lower(), autojunk=False).ratio() >= 0.9
         rows.append({"label": label, "text": seen or ".", "drawn": text})
-    Path("build").mkdir(exist_ok=True)
     file = Path("build") / f"ocr-{options.engine}.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     attacks = sum(row["label"] == "attack" for row in rows)

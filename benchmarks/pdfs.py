@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PROGRAM = ROOT / "sidecar" / "attachments" / "pdf.py"
+PROGRAM, MODULE = (ROOT / "sidecar" / "attachments" / name for name in ("sandbox.py", "pdf.py"))
 PYPDF = (
     "import sys, io, pypdf\n"
     "for page in pypdf.PdfReader(io.BytesIO(sys.stdin.buffer.read())).pages: print(page.extract_text())"
@@ -51,11 +51,11 @@ def main() -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from pdf_files import pdf  # noqa: PLC0415 - the writer of the tests
 
-    bounds = map(str, (MEMORY, SECONDS, options.pages, CHARACTERS))
+    arguments = map(str, (MODULE, MEMORY, SECONDS, options.pages, CHARACTERS))
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "document.pdf"
         file.write_bytes(pdf(*(page(number) for number in range(options.pages))))
-        measure("pdfium", [sys.executable, "-I", str(PROGRAM), *bounds], file)
+        measure("pdfium", [sys.executable, "-I", str(PROGRAM), *arguments], file)
         measure("pypdf", [sys.executable, "-c", PYPDF], file)
 
 

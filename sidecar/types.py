@@ -99,6 +99,8 @@ class Segment:
     """The whole texts that a joined segment is made of."""
     joins: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """The offsets in a joined segment at which a piece of a text begins that follows another piece."""
+    threshold: float | None = None
+    """The score from which it blocks, personal data aside, if that is lower than the threshold that else applies."""
 
     @property
     def channel(self) -> Channel:

@@ -192,7 +192,7 @@ async def run_proxy(
     app = web.Application(middlewares=[error_boundary()])
     rules = personal() if merged.scans_for_pii else None
     gatekeeper = gatekeeper or Gatekeeper(cast("KeyRing", None), MemoryLimiter(), merged)  # no key is ever sent
-    readers = (Vocabularies(merged.inline.vocabularies), AttachmentReader(merged.inline.pdf))
+    readers = (Vocabularies(merged.inline.vocabularies), AttachmentReader(merged.inline))
     proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, *readers)
     app.router.add_route("*", "/{tail:.*}", proxy.handle)
     site = Site(app, merged.limits, drain=1)

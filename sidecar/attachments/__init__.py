@@ -1,1 +1,1 @@
-"""The text of PDFs in a request, each read by a process of its own."""
+"""The text of PDFs and pictures in a request, each read by a process of its own."""

@@ -1,41 +1,26 @@
-"""The program of the process that reads one PDF: the file comes on standard input, its text goes to standard output.
+"""The text of a PDF, read in a process of its own (`sandbox`): whatever a reader may show or use.
 
-It runs by its path, without environment variables, and imports nothing of the sidecar. A hostile file can only end this
-process: memory and processor time are bounded, and once the file is read no other one and no connection can be opened.
-The text is whatever a reader may show or use: pages in all colours and places, annotations, values of form fields,
-titles of bookmarks, and properties of the document.
+That is pages in all colours and places, annotations, values of form fields, titles of bookmarks, and properties of the
+document.
 """
 
 from __future__ import annotations
 
+import codecs
 import ctypes
-import json
-import os
-import resource
-import sys
 from collections.abc import Iterator
 from itertools import islice
 
 import pypdfium2
 from pypdfium2 import raw
 
+codecs.lookup("utf-16-le")  # is loaded at its first use, which the confined process cannot do
 MAX_OBJECTS, MAX_NESTING, MAX_ENTRIES = 20_000, 15, 1_000
 """Of one page: objects, their nesting, and annotations; bookmarks of the document."""
 _FIELDS = (b"Contents", b"RC", b"V", b"T", b"TU")
 _PROPERTIES = ("Title", "Author", "Subject", "Keywords", "Creator")
 _HYPHENS = str.maketrans({"\x02": "-", "\ufffe": "-"})
 """What pdfium writes for a hyphen at the end of a line."""
-
-
-def confine(memory: int, seconds: int) -> None:
-    """Bound this process. All that it needs must be imported; codecs are looked up here."""
-    "".encode("utf-16-le")
-    os.nice(5)
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, 0))
 
 
 def read(data: bytes, pages: int, characters: int) -> tuple[str, bool]:
@@ -93,16 +78,3 @@ def _value(annotation: object, name: bytes) -> str:
     buffer = ctypes.create_string_buffer(size)
     raw.FPDFAnnot_GetStringValue(annotation, name, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
     return buffer.raw.decode("utf-16-le", "replace").rstrip("\0")
-
-
-def main() -> None:
-    """Arguments: memory in bytes, seconds of processor time, pages, characters."""
-    memory, seconds, pages, characters = map(int, sys.argv[1:])
-    confine(memory, seconds)
-    text, whole = read(sys.stdin.buffer.read(), pages, characters)
-    output = json.dumps({"text": text, "whole": whole}, ensure_ascii=False)
-    sys.stdout.buffer.write(output.encode("utf-8", "replace"))  # a lone surrogate is no text
-
-
-if __name__ == "__main__":
-    main()

@@ -7,11 +7,11 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 
-PDF = Path(__file__).with_name("pdf.py")
+SANDBOX = Path(__file__).with_name("sandbox.py")
 _CHUNK = 64 * 1024
 
 
-async def run(program: Path, arguments: tuple[int, ...], data: bytes, *, max_output: int) -> bytes | None:
+async def run(program: Path, arguments: tuple[object, ...], data: bytes, *, max_output: int) -> bytes | None:
     """What a program writes for this input; None if it fails or writes more than `max_output` bytes.
 
     Without environment variables, so that it knows no secrets. It has ended when this returns or is cancelled.

@@ -125,16 +125,31 @@ class Store(Section):
         return value
 
 
-class Pdf(Section):
-    """How PDFs are read, by processes of their own. Without the extra `[pdf]` they are not."""
+class FileTerms(Section):
+    """How files of one kind are read, by processes of their own."""
 
     enabled: bool = True
     deadline: Duration = Field(default=10.0, ge=0.1, le=60)
     processes: int = Field(default=2, ge=1, le=64)
     queue: int = Field(default=32, ge=0)
-    pages: int = Field(default=500, ge=1)
     characters: int = Field(default=1_000_000, ge=1, le=10_000_000)
     memory: Size = Field(default=256 * 1024 * 1024, ge=192 * 1024 * 1024)
+
+
+class Pdf(FileTerms):
+    """How PDFs are read. Without the extra `[pdf]` they are not."""
+
+    pages: int = Field(default=500, ge=1)
+
+
+class Pictures(FileTerms):
+    """How text in pictures is read, which needs the extra `[ocr]`; `threshold`: for these texts, if it is the lower."""
+
+    enabled: bool = False
+    characters: int = Field(default=20_000, ge=1, le=10_000_000)
+    memory: Size = Field(default=768 * 1024 * 1024, ge=384 * 1024 * 1024)
+    pixels: int = Field(default=25_000_000, ge=1)
+    threshold: Score = 0.3
 
 
 class Inline(Section):
@@ -158,6 +173,7 @@ class Inline(Section):
     vocabularies: dict[str, Path] = Field(default={})
     websockets: bool = False
     pdf: Pdf = Pdf()
+    pictures: Pictures = Pictures()
 
     @model_validator(mode="after")
     def _paths(self) -> Inline:

@@ -25,6 +25,7 @@ _MAGIC = (
 )
 _PDF_HEADER, _PDF_OBJECT = 1024, re.compile(rb"\d\s+\d+\s+obj")
 """Where readers look for the header, and what a PDF has at least one of."""
+_PICTURE = re.compile(rb"\x89PNG\r\n\x1a\n|\xff\xd8\xff|GIF8[79]a|RIFF.{4}WEBPVP8", re.DOTALL)
 _CHARSET = re.compile(r";\s*charset\*?=[\"']?([\w.:%-]{2,60})", re.IGNORECASE)
 _ALIASES = {"ucs_2": "utf_16", "x_gbk": "gbk", "cn_gb": "gb2312", "x_mac_cyrillic": "mac_cyrillic"}
 _NO_CHARSETS = frozenset({"idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined", "mbcs", "oem"})
@@ -49,12 +50,12 @@ _MIN_CHARACTERS_PER_ODD, _MIN_CHARACTERS_PER_ODD_BEHIND_MAGIC, _MAGIC_LENGTH = 8
 class Embedded:
     """Decoded content of a string: `text`, or None for media, of which `metadata` holds the readable passages.
 
-    `pdf`: the bytes if they are a PDF, which may be text as well.
+    `file`: the bytes if they are a PDF, which may be text as well, or a picture of a kind that can be read.
     """
 
     text: str | None
     metadata: str = ""
-    pdf: bytes = b""
+    file: bytes = b""
 
 
 def data_url(value: str) -> Embedded | None:
@@ -74,12 +75,22 @@ def data_url(value: str) -> Embedded | None:
 
 
 def _embedded(text: str | None, data: bytes) -> Embedded:
-    return Embedded(text, "" if text is not None else passages(data), pdf_of(data))
+    return Embedded(text, "" if text is not None else passages(data), file_of(data))
 
 
-def pdf_of(data: bytes) -> bytes:
-    """The data if readers take it for a PDF, even one that is text throughout; else nothing."""
-    return data if b"%PDF-" in data[:_PDF_HEADER] and _PDF_OBJECT.search(data) else b""
+def file_of(data: bytes) -> bytes:
+    """The data if it is a PDF or a picture, whatever its declared type; else nothing."""
+    return data if is_picture(data) or is_pdf(data) else b""
+
+
+def is_pdf(data: bytes) -> bool:
+    """Whether readers take the data for a PDF, even one that is text throughout."""
+    return b"%PDF-" in data[:_PDF_HEADER] and _PDF_OBJECT.search(data) is not None
+
+
+def is_picture(data: bytes) -> bool:
+    """Whether the data is a picture of a kind that can be read: PNG, JPEG, GIF or WebP."""
+    return _PICTURE.match(data) is not None
 
 
 def passages(data: bytes) -> str:
@@ -92,7 +103,7 @@ def _lenient_text(body: str) -> Embedded | None:
     """Text in base64 with foreign characters, which browsers and many libraries skip or decode before."""
     data = _leniently(body)
     text = None if data is None else _mostly_text(data)
-    return Embedded(text, pdf=pdf_of(data)) if data is not None and text else None
+    return Embedded(text, file=file_of(data)) if data is not None and text else None
 
 
 def lenient_media(value: str) -> Embedded | None:
@@ -157,7 +168,7 @@ def base64_value(value: str) -> Embedded | None:
 
 def _is_media(data: bytes) -> bool:
     """Whether the bytes start like media, or are a PDF to a reader that looks further."""
-    return data.startswith(_MAGIC) or data[4:8] == b"ftyp" or bool(pdf_of(data))
+    return data.startswith(_MAGIC) or data[4:8] == b"ftyp" or is_pdf(data)
 
 
 def text_of(data: bytes, content_type: str = "") -> str | None:

@@ -22,7 +22,7 @@ class Unscannable:
     """A part without scannable text: `media`, `token_ids`, or a `reference` to a stored object.
 
     `ids` are the token ids and `model` is the model they are meant for; `token_ids` decodes them. `data` is the file
-    if it is a PDF, which `sidecar.attachments` reads.
+    if it is a PDF or a picture, which `sidecar.attachments` reads.
     """
 
     kind: UnscannableKind

@@ -124,11 +124,11 @@ def _is_id(name: str, text: str) -> bool:
 def _file(part: Part, path: str) -> Extraction:
     if not part.data:
         return Extraction()
-    text, pdf = embedded.text_of(part.data, part.content_type or ""), embedded.pdf_of(part.data)
+    text, file = embedded.text_of(part.data, part.content_type or ""), embedded.file_of(part.data)
     readable = embedded.passages(part.data) if text is None else text
     return Extraction(
         segments=(Segment(readable, Source.UNTRUSTED, path),) if readable else (),
-        unscannable=(Unscannable("media", path, data=pdf),) if text is None or pdf else (),
+        unscannable=(Unscannable("media", path, data=file),) if text is None or file else (),
     )
 
 

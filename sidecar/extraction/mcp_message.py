@@ -140,7 +140,7 @@ class _Reader:
             return False
         inner = content.metadata if content.text is None else content.text
         self.add(inner, at._replace(source=Source.UNTRUSTED) if self._from_server else at, prose=False)
-        if content.text is None or content.pdf:
+        if content.text is None or content.file:
             self.media.append(at.path)
         return is_media_field and (content.text is not None or len(text) > MIN_MEDIA_LENGTH)
 

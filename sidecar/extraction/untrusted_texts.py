@@ -104,7 +104,7 @@ def _add(collected: UntrustedTexts, node: _Node, fields: DialectFields) -> None:
     is_media_field = not at.client_named and at.name in fields.media
     content = embedded.data_url(text) or (embedded.base64_value(text) if is_media_field or node.in_result else None)
     if content is not None:
-        collected.unmarkable += content.text is not None or bool(content.pdf)
+        collected.unmarkable += content.text is not None or embedded.is_pdf(content.file)
     elif node.in_result:
         collected.values.append(Slot(node.owner, node.key, text))
     elif not at.client_named and at.name in TEXT_FIELDS:

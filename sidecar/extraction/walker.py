@@ -246,7 +246,7 @@ class Walker:
         if in_media_field or text[:5].lower() == "data:":
             content = embedded.lenient_media(text)
             if content is not None:
-                self.media.append((at.path, content.pdf))
+                self.media.append((at.path, content.file))
 
     def _add_embedded(self, text: str, at: Location) -> bool:
         """Add text embedded in the string and note media. True if the string itself need not be scanned.
@@ -264,11 +264,11 @@ class Walker:
             return False
         if content.text is not None:
             self._add(content.text, at._replace(source=Source.UNTRUSTED), prose=False)
-            if content.pdf:
-                self.media.append((at.path, content.pdf))
+            if content.file:
+                self.media.append((at.path, content.file))
             return in_media_field
         self._add(content.metadata, at._replace(source=Source.UNTRUSTED), prose=False)
-        self.media.append((at.path, content.pdf))
+        self.media.append((at.path, content.file))
         return in_media_field and len(text) > MIN_MEDIA_LENGTH
 
     def _add(self, text: str, at: Location, *, prose: bool) -> None:

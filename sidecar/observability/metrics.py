@@ -51,6 +51,7 @@ UNSCANNED = _counter("sidecar_unscanned_forward_total", "Requests forwarded unsc
 ANSWERS = _counter("sidecar_answers_total", "Responses scanned, by outcome.", ("outcome",))
 ACTIONS = _counter("sidecar_actions_total", "Findings on actions in responses, by outcome.", ("outcome",))
 PDFS = _counter("sidecar_pdfs_total", "PDFs in requests, by how far they were read.", ("outcome",))
+PICTURES = _counter("sidecar_pictures_total", "Pictures in requests, by how far their text was read.", ("outcome",))
 REDACTED = _counter("sidecar_redacted_total", "Values replaced in prompts before forwarding.")
 MARKED = _counter(
     "sidecar_untrusted_texts_total", "Third parties' texts in forwarded requests, by outcome.", ("outcome",)
@@ -158,7 +159,7 @@ _SERIES: tuple[tuple[Counter | Histogram, tuple[Iterable[str], ...]], ...] = (
     (THREATS, (Label,)),
     (ANSWERS, (("allow", "flag", "block", "unscanned"),)),
     (ACTIONS, (("flag", "block", "ask"),)),
-    (PDFS, (("read", "partial", "failed", "timeout", "overload"),)),
+    *((files, (("read", "partial", "failed", "timeout", "overload"),)) for files in (PDFS, PICTURES)),
     (MARKED, (("marked", "unmarked"),)),
     (NO_ROOM, (("body", "connection"),)),
     (RELOADS, (("done", "rejected"),)),

@@ -97,7 +97,7 @@ class RequestReader:
             return RequestBody(b"", unscanned=(error.kind,))
 
     async def rewrite(self, request: web.Request, route: Route, body: RequestBody, document: JsonValue) -> RequestBody:
-        """The body with this document, which must not be larger, instead of the client's. Its PDFs are read again."""
+        """The body with this document, which must not be larger, instead of the client's. Its files are read again."""
         room = json.memory_for(body.content) if isinstance(body.content, bytes) else json.LARGE
         return await self._resolve(
             request, route, self._read_document(route, json.dumps(document, room), document, decoded=True)
@@ -217,7 +217,7 @@ class RequestReader:
         return RequestBody(raw, read(parts, depth=self._limits.depth))
 
     async def _resolve(self, request: web.Request, route: Route, body: RequestBody) -> RequestBody:
-        """Read what needs more than parsing: PDFs and token ids. Refuse what is then unscannable, or name it."""
+        """Read what needs more than parsing: files and token ids. Refuse what is then unscannable, or name it."""
         if not body.texts.unscannable and not route.deployment:
             return body
         texts = await self._attachments.read(body.texts, request[RESERVATION].client)

@@ -13,6 +13,7 @@ from socket import gaierror
 from urllib.parse import urlsplit
 
 from sidecar import limits, upstream
+from sidecar.attachments.reader import AttachmentReader
 from sidecar.auth.api_keys import read_pepper
 from sidecar.config import Settings, Upstream
 from sidecar.config.signing import read_signer
@@ -100,6 +101,7 @@ async def _telemetry(settings: Settings) -> None:
 async def _extras(settings: Settings) -> None:
     if settings.listen.grpc_port is not None and find_spec("grpc") is None:
         raise SidecarError(f"listen.grpc_port: {needs_extra('grpc')}")
+    AttachmentReader(settings.inline)
 
 
 async def _identity(settings: Settings) -> None:

@@ -65,7 +65,7 @@ class Snapshot:
             shared.decision_log,
             shared.server.pins,
             vocabularies,
-            AttachmentReader(settings.inline.pdf),
+            AttachmentReader(settings.inline),
         )
         gatekeeper = _gatekeeper(settings, shared)
         self._endpoints: dict[str | None, Endpoints] = {None: Endpoints(settings, scanner, gatekeeper, common)}

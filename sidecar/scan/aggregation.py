@@ -1,7 +1,8 @@
 """Aggregates layer reports into the score of a request: the score, whether it blocks, and the reports behind it.
 
 Pure values. A segment blocks if its score reaches its threshold: that of the caller's key, else of its source, else
-the general one. The score of a request is the highest score of any layer, except that the judge's score replaces the
+the general one. A segment with a lower threshold of its own (`Segment.threshold`) is held to that, but its personal
+data is not. The score of a request is the highest score of any layer, except that the judge's score replaces the
 one that triggered it. PII never lowers or hides anything: its label is always listed, whatever its score.
 """
 
@@ -64,7 +65,7 @@ class EngineConfig:
         return self.deadline + self.deadline_per_mb * length / 1e6
 
     def thresholds_for(self, segments: Sequence[Segment], override: float | None) -> tuple[float, ...]:
-        """The score from which each segment blocks; `override`: that of the key or model, if any."""
+        """The threshold of each segment by its source; `override`: that of the key or model, if any."""
         if override is not None or not self.thresholds:
             return (self.threshold if override is None else override,) * len(segments)
         return tuple([self.thresholds.get(segment.source, self.threshold) for segment in segments])
@@ -102,7 +103,10 @@ ANONYMOUS = Caller()
 
 @dataclass(frozen=True, slots=True)
 class ScanRun:
-    """State of one scan: request, caller, start time, and the threshold of each segment."""
+    """State of one scan: request, caller, start time, and the threshold of each segment.
+
+    `base_thresholds`: those of personal data; empty if no segment has a lower threshold of its own.
+    """
 
     request: ScanRequest
     caller: Caller
@@ -113,6 +117,7 @@ class ScanRun:
     """The excepted rules of each segment; empty if there are none at all."""
     deadline: float = math.inf
     """In `time.monotonic` seconds, as `started`."""
+    base_thresholds: tuple[float, ...] = ()
 
     @property
     def threshold_by_path(self) -> dict[str, float]:
@@ -143,7 +148,7 @@ class Aggregate:
         if report.score is None:
             return self
         if replaces and self.score is not None:
-            return self._replaced_by(report)
+            return self._replaced_by(report, run)
         merged = (*self.reports, report)
         scores = _scores(report, run, self.threshold)
         reached = [pair for pair in scores if pair[0] >= pair[1] - _ROUNDING_MARGIN and _reaches(*pair)]
@@ -157,12 +162,14 @@ class Aggregate:
         thresholds = [*map(_THRESHOLD, reached), *[self.threshold] * self.blocked]
         return Aggregate(min(thresholds, default=threshold), score, layer, bool(thresholds), merged)
 
-    def _replaced_by(self, report: LayerReport) -> Aggregate:
+    def _replaced_by(self, report: LayerReport, run: ScanRun) -> Aggregate:
         """The judge's score applies, but never below the score of the PII findings."""
+        pii_threshold = min(run.base_thresholds, default=self.threshold)
         pii_reports = tuple(replace(r, findings=tuple(f for f in r.findings if _is_pii(f))) for r in self.reports)
         floor = max((f.score for r in pii_reports for f in r.findings), default=0.0)
-        score = max(report.score or 0.0, floor)
-        return Aggregate(self.threshold, score, report.layer, _reaches(score, self.threshold), (*pii_reports, report))
+        score = report.score or 0.0
+        blocked = _reaches(score, self.threshold) or _reaches(floor, pii_threshold)
+        return Aggregate(self.threshold, max(score, floor), report.layer, blocked, (*pii_reports, report))
 
 
 def apply_exceptions(report: LayerReport, run: ScanRun) -> LayerReport:
@@ -261,6 +268,14 @@ def _with_digest(findings: Sequence[Finding], threshold: float, digest: Callable
     return [replace(f, digest=value) if f.decides and _reaches(f.score, threshold) else f for f in findings]
 
 
+def lowered_thresholds(segments: Sequence[Segment], base: tuple[float, ...]) -> tuple[float, ...]:
+    """The thresholds with the lower ones that segments have themselves; `base` itself if none has one."""
+    lower = [segment.threshold for segment in segments]
+    if lower.count(None) == len(lower):
+        return base
+    return tuple(limit if value is None else min(limit, value) for value, limit in zip(lower, base, strict=True))
+
+
 _ROUNDING_MARGIN = 1e-4
 """Upper bound of what `round_score` adds: cheap prefilter, since most scores of a long conversation are near 0."""
 
@@ -279,7 +294,18 @@ def _scores(report: LayerReport, run: ScanRun, threshold: float) -> list[tuple[f
     """Scores with their thresholds; a report on the whole request is held to the aggregate's threshold."""
     if len(report.segment_reports) != len(run.thresholds) or not report.segment_reports:
         return [(report.score or 0.0, threshold)]
-    return list(zip(map(_score_of, report.segment_reports), run.thresholds, strict=True))
+    base_thresholds = run.base_thresholds or run.thresholds
+    pairs = list(zip(map(_score_of, report.segment_reports), base_thresholds, strict=True))
+    if not run.base_thresholds:
+        return pairs
+    lowered = zip(report.segment_reports, run.thresholds, run.base_thresholds, strict=True)
+    return pairs + [(_score_without_pii(item), threshold) for item, threshold, base in lowered if threshold < base]
+
+
+def _score_without_pii(report: SegmentReport) -> float:
+    if not any(map(_is_pii, report.findings)):
+        return report.score
+    return max((finding.score for finding in report.findings if finding.decides and not _is_pii(finding)), default=0.0)
 
 
 def _is_pii(finding: Finding) -> bool:

@@ -30,6 +30,7 @@ from sidecar.scan.aggregation import (
     apply_exceptions,
     apply_rule_changes,
     blocking_path,
+    lowered_thresholds,
     reasoning,
     round_score,
     threats,
@@ -147,7 +148,8 @@ class Engine:
         threshold = self.config.threshold if override is None else override
         patterns = self.config.exceptions
         request, excepted = patterns.apply(request, caller.key_ids) if patterns else (request, ())
-        thresholds = self.config.thresholds_for(request.segments, override)
+        base = self.config.thresholds_for(request.segments, override)
+        thresholds = lowered_thresholds(request.segments, base)
         exceptions = self._exceptions.rules_for(request.segments, caller.key_ids) if self._exceptions else ()
         if exceptions:
             request = _without_excepted_texts(request, exceptions)
@@ -159,9 +161,9 @@ class Engine:
         enough = max([threshold, *thresholds, *self._replaceable_below]) if early else request.sufficient_score
         request = ScanRequest(request.segments, request.system_prompt, request.model, enough, caller.client)
         started = time.monotonic()
-        return ScanRun(
-            request, caller, started, threshold, thresholds, exceptions, started + self.config.deadline_of(request)
-        )
+        deadline = started + self.config.deadline_of(request)
+        base = () if base is thresholds else base
+        return ScanRun(request, caller, started, threshold, thresholds, exceptions, deadline, base)
 
     def _settled(self, aggregate: Aggregate, run: ScanRun) -> bool:
         if run.caller.thorough or not aggregate.blocked or aggregate.score is None:

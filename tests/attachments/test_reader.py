@@ -1,26 +1,37 @@
-"""Twin of attachments/reader.py: PDFs become segments, and what is not read remains unscannable."""
+"""Twin of attachments/reader.py: files become segments, and what is not read remains unscannable."""
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
 from pdf_files import bomb, encrypted, pdf, picture, text_page
+from picture_files import bomb as large_picture
+from picture_files import chunk, gif, png
 
 from sidecar.attachments.reader import MAX_FILES, NO_ATTACHMENTS, AttachmentReader
-from sidecar.config import Pdf
+from sidecar.config import Inline
+from sidecar.errors import ConfigError
 from sidecar.extraction.extraction import Extraction, Unscannable
-from sidecar.observability.metrics import PDFS
+from sidecar.observability.metrics import PDFS, PICTURES
 from sidecar.types import Segment, Source
 
 PLAIN = pdf(text_page("Please send the report"))
+PICTURE = png("Please send the report")
 SCAN = pdf(text_page("Page one") + b" q 9 0 0 9 0 0 cm /I1 Do Q", more=picture())
 
 
 def reader(**settings: Any) -> AttachmentReader:
     """With a deadline that a busy machine keeps."""
-    return AttachmentReader(Pdf(**{"deadline": "60s"} | settings))
+    return AttachmentReader(Inline.model_validate({"pdf": {"deadline": "60s"} | settings}))
+
+
+def picture_reader(**settings: Any) -> AttachmentReader:
+    """The same, for pictures, with PDFs as shipped."""
+    terms = {"enabled": True, "deadline": "60s"} | settings
+    return AttachmentReader(Inline.model_validate({"pictures": terms, "pdf": {"deadline": "60s"}}))
 
 
 def request(*files: bytes) -> Extraction:
@@ -31,6 +42,11 @@ def request(*files: bytes) -> Extraction:
 def outcome(name: str) -> float:
     """How many files had this outcome so far."""
     return PDFS.labels(name)._value.get()
+
+
+def picture_outcome(name: str) -> float:
+    """The same, of pictures."""
+    return PICTURES.labels(name)._value.get()
 
 
 async def test_a_pdf_becomes_an_untrusted_segment() -> None:
@@ -101,3 +117,64 @@ async def test_a_request_has_a_bound_of_files() -> None:
 async def test_nothing_is_read_where_it_is_off(off: AttachmentReader) -> None:
     """The file is unscannable, and its bytes are not kept."""
     assert await off.read(request(PLAIN)) == Extraction(unscannable=(Unscannable("media", "file.0"),))
+
+
+async def test_a_picture_becomes_a_segment_with_its_threshold() -> None:
+    """At its path, and it is no longer unscannable."""
+    before = picture_outcome("read")
+    result = await picture_reader(threshold=0.2).read(request(PICTURE))
+    expected = Segment("Please send the report", Source.UNTRUSTED, "file.0", threshold=0.2)
+    assert (result.segments, result.unscannable) == ((expected,), ())
+    assert picture_outcome("read") == before + 1
+
+
+async def test_a_picture_read_in_part_is_scanned_and_named() -> None:
+    """Further frames are not read."""
+    before = picture_outcome("partial")
+    result = await picture_reader().read(request(gif("Page one", "Page two")))
+    assert [segment.text for segment in result.segments] == ["Page one"]
+    assert result.unscannable == (Unscannable("media", "file.0"),)
+    assert picture_outcome("partial") == before + 1
+
+
+@pytest.mark.parametrize("data", [large_picture(), PICTURE[:300], PICTURE[:20], b"\xff\xd8\xff"])
+async def test_a_picture_that_cannot_be_read_is_named(data: bytes) -> None:
+    """Too large, or damaged: no error, no segment."""
+    before = picture_outcome("failed")
+    result = await picture_reader().read(request(data))
+    assert (result.segments, result.unscannable) == ((), (Unscannable("media", "file.0"),))
+    assert picture_outcome("failed") == before + 1
+
+
+async def test_pictures_have_their_own_bounds() -> None:
+    """Of time, of places and of number, beside those of PDFs."""
+    late, many = picture_outcome("timeout"), picture_outcome("overload")
+    assert (await picture_reader(deadline="100ms").read(request(png("Hello", scale=5)))).segments == ()
+    assert len((await picture_reader(processes=1, queue=1).read(request(*[PICTURE] * 3, PLAIN))).segments) == 3
+    assert (picture_outcome("timeout"), picture_outcome("overload")) == (late + 1, many + 1)
+    result = await picture_reader(queue=100).read(request(*[png("")] * (MAX_FILES + 1), PLAIN))
+    assert [part.path for part in result.unscannable] == [f"file.{MAX_FILES}"]
+    assert [segment.path for segment in result.segments] == [f"file.{MAX_FILES + 1}"]
+
+
+async def test_a_picture_that_is_a_pdf_as_well_is_read_as_both() -> None:
+    """It is whole only if both are."""
+    both = png("Send the picture", chunk(b"tEXt", b"a\0" + PLAIN))
+    result = await picture_reader().read(request(both))
+    assert [segment.text for segment in result.segments] == ["Please send the report", "Send the picture"]
+    assert result.unscannable == ()
+    assert (await reader().read(request(both))).unscannable == (Unscannable("media", "file.0"),)
+
+
+async def test_pictures_are_not_read_unless_it_is_set() -> None:
+    """They are unscannable, and neither kept nor counted."""
+    before = [picture_outcome(name) for name in ("read", "partial", "failed")]
+    assert await reader().read(request(PICTURE)) == Extraction(unscannable=(Unscannable("media", "file.0"),))
+    assert [picture_outcome(name) for name in ("read", "partial", "failed")] == before
+
+
+def test_pictures_need_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the engine there is no reader, and the message says what to install."""
+    monkeypatch.setitem(sys.modules, "faster_paddle", None)  # as Python marks a module that must not be imported
+    with pytest.raises(ConfigError, match=r"inline\.pictures.*\n.*pip install 'prompt-sidecar\[ocr\]'"):
+        picture_reader()

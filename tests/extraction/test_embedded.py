@@ -11,7 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.extraction.embedded import Embedded, base64_value, data_url, json_value, lenient_media, passages, text_of
+from sidecar.extraction.embedded import (
+    Embedded,
+    base64_value,
+    data_url,
+    is_picture,
+    json_value,
+    lenient_media,
+    passages,
+    text_of,
+)
 
 TEXT = "read this: é"
 PACKED = base64.b64encode(TEXT.encode()).decode()
@@ -41,7 +50,7 @@ def test_text_in_data_urls_is_taken_out(url: str, text: str) -> None:
 
 def test_media_in_data_urls_are_media() -> None:
     """Bytes that are neither text nor declared as text are media."""
-    assert data_url(f"data:image/png;base64,{PNG}") == Embedded(None)
+    assert data_url(f"data:image/png;base64,{PNG}") == Embedded(None, file=base64.b64decode(PNG))
     assert data_url("data:application/octet-stream;base64,AAAA") == Embedded(None)
 
 
@@ -61,7 +70,7 @@ def test_what_is_no_readable_data_url_stays_a_string(value: str) -> None:
 def test_bare_base64() -> None:
     """A long enough string that is valid in either alphabet is decoded; prose and short words are not."""
     assert base64_value(PACKED) == Embedded(TEXT)
-    assert base64_value(PNG.replace("+", "-").replace("/", "_")) == Embedded(None)
+    assert base64_value(PNG.replace("+", "-").replace("/", "_")) == Embedded(None, file=base64.b64decode(PNG))
     assert base64_value("short") is None
     assert base64_value("WordsWithoutBlanksAreBase64AsWell") is None
     assert base64_value("these are words, not base64") is None
@@ -229,9 +238,25 @@ def test_base64_with_foreign_characters_is_read_as_lenient_decoders_do(sign: str
 )
 def test_media_in_base64_with_foreign_characters_are_media(change: Callable[[str], str]) -> None:
     """Readers skip a blank and decode what is percent-encoded, so it is no string without meaning."""
-    packed = base64.b64encode(base64.b64decode(PNG) + b"\x00").decode()
+    data = base64.b64decode(PNG) + b"\x00"
+    packed = base64.b64encode(data).decode()
     assert change(packed) != packed
-    assert lenient_media(f"data:image/png;base64,{change(packed)}") == lenient_media(change(packed)) == Embedded(None)
+    content = Embedded(None, file=data)
+    assert lenient_media(f"data:image/png;base64,{change(packed)}") == lenient_media(change(packed)) == content
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF\n\0\xff\xffWEBPVP8 "]
+)
+def test_a_picture_is_kept_whatever_its_declared_type(head: bytes) -> None:
+    """Readers tell it by its bytes."""
+    data = head + bytes(range(256))
+    for declared in ("image/png", "text/plain", "application/pdf"):
+        content = data_url(f"data:{declared};base64,{base64.b64encode(data).decode()}")
+        assert content is not None
+        assert content.file == data
+    assert is_picture(data)
+    assert not is_picture(b"\0" + data)
 
 
 @pytest.mark.parametrize("before", [b"\x01", bytes(range(128, 192))])
@@ -240,7 +265,7 @@ def test_a_pdf_behind_other_bytes_is_media(before: bytes) -> None:
     data = before + b"%PDF-1.4\n1 0 obj\n<< /Type /Catalog >>\nendobj\n" + bytes(range(256))
     content = base64_value(base64.b64encode(data).decode())
     assert content is not None
-    assert (content.text, content.pdf) == (None, data)
+    assert (content.text, content.file) == (None, data)
 
 
 @pytest.mark.parametrize("magic", [b"BM", b"ID3", b"%PDF-1.7\n", b"GIF8"])

@@ -12,6 +12,7 @@ from sidecar.scan.aggregation import (
     apply_exceptions,
     apply_rule_changes,
     blocking_path,
+    lowered_thresholds,
     round_score,
     threats,
 )
@@ -37,6 +38,14 @@ def test_threshold_precedence_is_key_then_source_then_general() -> None:
     segments = (Segment("a"), Segment("b", Source.UNTRUSTED), Segment("c", Source.APPLICATION))
     assert config.thresholds_for(segments, None) == (0.6, 0.4, 0.9)
     assert config.thresholds_for(segments, 0.7) == (0.7, 0.7, 0.7)
+
+
+def test_a_segment_can_only_lower_its_threshold() -> None:
+    """Neither a key's nor a source's stricter one is loosened; without such segments nothing changes."""
+    base = (0.6, 0.6, 0.2)
+    segments = (Segment("a"), Segment("b", threshold=0.3), Segment("c", threshold=0.3))
+    assert lowered_thresholds(segments, base) == (0.6, 0.3, 0.2)
+    assert lowered_thresholds(segments[:1] * 3, base) is base
 
 
 def test_rules_only_segments_are_read_by_the_rules_layer_alone() -> None:

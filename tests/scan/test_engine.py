@@ -137,6 +137,56 @@ async def test_the_judge_cannot_lower_the_score_of_pii() -> None:
     assert (verdict.risk_score, verdict.action, verdict.threats) == (0.65, Action.BLOCK, (Label.PII_DETECTED,))
 
 
+PICTURE = Segment("text of a picture", Source.UNTRUSTED, "picture", threshold=0.3)
+
+
+def scores(first: Finding, second: Finding) -> LayerReport:
+    """A report on two segments, with one finding each."""
+    found = [SegmentReport(value.score, (value,)) for value in (first, second)]
+    return LayerReport.from_segments(LayerName.RULES, found)
+
+
+def at(path: str, score: float, label: Label = Label.PROMPT_INJECTION) -> Finding:
+    """A finding of the rules at a path."""
+    return Finding("T-1", label, score, LayerName.RULES, path)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "picture", "key", "outcome"),
+    [
+        (0.35, 0.0, None, (0.35, Action.ALLOW, 0.6)),
+        (0.0, 0.29, None, (0.29, Action.ALLOW, 0.6)),
+        (0.0, 0.3, None, (0.3, Action.BLOCK, 0.3)),
+        (0.5, 0.35, None, (0.35, Action.BLOCK, 0.3)),
+        (0.7, 0.2, None, (0.7, Action.BLOCK, 0.6)),
+        (0.0, 0.35, 0.9, (0.35, Action.BLOCK, 0.3)),
+        (0.0, 0.25, 0.2, (0.25, Action.BLOCK, 0.2)),
+    ],
+)
+async def test_a_segment_with_a_lower_threshold_blocks_from_it(
+    prompt: float, picture: float, key: float | None, outcome: tuple[float, Action, float]
+) -> None:
+    """It alone does, under a key's threshold as well, of which the stricter one applies."""
+    layer = rules(report=scores(at("prompt", prompt), at("picture", picture)))
+    request = ScanRequest((Segment("some text"), PICTURE))
+    verdict = await engine(Stage(layer)).scan(request, Caller(threshold=key))
+    assert (verdict.risk_score, verdict.action, verdict.threshold) == outcome
+
+
+async def test_personal_data_is_not_held_to_the_lower_threshold() -> None:
+    """A telephone number, worth 0.3, is listed and does not block; with a judge neither; from 0.6 on it does."""
+    request = ScanRequest((Segment("some text"), PICTURE))
+    for score, action in ((0.3, Action.ALLOW), (0.6, Action.BLOCK)):
+        layer = rules(report=scores(at("prompt", 0.0), at("picture", score, Label.PII_DETECTED)))
+        verdict = await engine(Stage(layer)).scan(request)
+        assert (verdict.action, verdict.threats) == (action, (Label.PII_DETECTED,))
+    both = (at("picture", 0.3, Label.PII_DETECTED), at("picture", 0.5))
+    mixed = LayerReport.from_segments(LayerName.RULES, [SegmentReport(0.0), SegmentReport(0.5, both)])
+    assert (await engine(Stage(rules(report=mixed))).scan(request)).action is Action.BLOCK
+    judged = engine(Stage(rules(report=mixed)), Stage(judge(0.0), score_range=(0.3, 0.8), replaces=True))
+    assert (await judged.scan(request)).action is Action.ALLOW
+
+
 async def test_pii_is_listed_whatever_its_score() -> None:
     """PII below the threshold allows, and is still a threat; other labels below it are not listed."""
     layer = rules(0.3, label=Label.PII_DETECTED, extra=(finding(Label.JAILBREAK, 0.4, LayerName.RULES),))
