@@ -55,6 +55,9 @@ class Overview:
             chosen=chosen,
             page="/",
             totals=await figures.totals(criteria),
+            refusals=await visit.store.refusals.total(
+                period.since, period.until, chosen.get("key"), visit.selected_teams
+            ),
             others=await figures.other_requests(criteria),
             chart=over_time(buckets, period.step),
             labels=sorted(labels.items(), key=lambda item: -item[1]),

@@ -21,6 +21,7 @@ from sidecar.storage.exports import export
 from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyState, Mode
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
+from sidecar.storage.refusals import NO_KEY, Cause, Refusals
 from sidecar.storage.rollups import RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
 from sidecar.storage.secrets import Secret, Secrets
@@ -37,6 +38,7 @@ __all__ = [
     "MAX_TEAM",
     "MAX_TEAMS",
     "MAX_VIEWS",
+    "NO_KEY",
     "SCANS",
     "SHARED",
     "TREND_ROWS",
@@ -46,6 +48,7 @@ __all__ = [
     "ApiKey",
     "Audit",
     "Bucket",
+    "Cause",
     "ChangeResult",
     "Cost",
     "DecisionPage",
@@ -66,6 +69,7 @@ __all__ = [
     "Notices",
     "Pin",
     "Pins",
+    "Refusals",
     "Role",
     "RuleException",
     "Secret",
@@ -107,6 +111,7 @@ class Store:
         self.disagreements = Disagreements(database)
         self.pins = Pins(database)
         self.views = Views(database)
+        self.refusals = Refusals(database)
 
     @property
     def place(self) -> str:

@@ -170,6 +170,16 @@ hourly = Table(
     Index("hourly_of_keys", "name", "hour", sqlite_where=text(OF_KEYS), postgresql_where=text(OF_KEYS)),
 )
 
+refusals = Table(
+    "refusals",
+    metadata,
+    _text("key_id", 8, primary_key=True),
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    _text("cause", 8, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Index("refusals_by_hour", "hour"),
+)
+
 secrets = Table(
     "secrets",
     metadata,
@@ -241,6 +251,7 @@ exceptions = Table(
     Column("revoked_at", Moment),
     _text("revoked_by", 64, nullable=True),
     Index("exceptions_by_end", "expires_at"),
+    Index("exceptions_by_decision", "decision"),
 )
 
 disagreements = Table(

@@ -28,6 +28,8 @@ AFTER_0010 = (
     "DROP INDEX hourly_of_keys",
     "ALTER TABLE hourly DROP COLUMN microseconds",
     "DROP TABLE views",
+    "DROP TABLE refusals",
+    "DROP INDEX exceptions_by_decision",
 )
 """Statements that undo the newest migrations."""
 OPEN = """
