@@ -264,6 +264,8 @@ class Verdict:
     blocking_path: str | None = None
     threshold: float | None = None
     """The threshold that `risk_score` was compared with; None if no layer gave a score."""
+    setting: str | None = None
+    """The setting that blocks although no score does: `pii`."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -305,6 +307,8 @@ class Decision:
     """The client's address as `log.client` has it."""
     outline: Sequence[Mapping[str, object]] = ()
     """The texts of the request without the texts themselves (`sidecar.decision_log.outline`)."""
+    replaced: int = 0
+    """Values of personal data that had been replaced before the scan (`pii: redact`)."""
 
 
 @runtime_checkable

@@ -103,7 +103,8 @@ class ScanEndpoint:
         error = scan_failure_error(verdict) if outcome.failure else None
         scanned = scan_input.request
         status = error.status if error else 200
-        receipt = self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools)
+        replaced = request.get(REPLACED_VALUES, 0)
+        receipt = self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools, replaced)
         if receipt is not None:
             request[RECEIPT] = receipt
         if isinstance(error, RateLimited):

@@ -55,6 +55,7 @@ class Overview:
             chosen=chosen,
             page="/",
             totals=await figures.totals(criteria),
+            newest_scans=(await figures.totals(newest)).scans,
             refusals=await visit.store.refusals.total(
                 period.since, period.until, chosen.get("key"), visit.selected_teams
             ),

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from sidecar.dashboard.decisions import link_of, read_filter, read_sort
+from sidecar.dashboard.decision_query import filter_words, link_of, read_filter, read_sort
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.errors import RequestError, StoreConflict
@@ -39,12 +39,14 @@ class SavedViews:
         return await self._page(visit)
 
     async def _page(self, visit: Visit, error: RequestError | None = None) -> web.Response:
+        names = {key.id: key.name for key in await visit.store.keys.list(visit.teams)}
         return visit.page(
             "views.html",
             error.status if error else 200,
             views=await visit.store.views.list(visit.name),
             form=visit.form,
             error=error,
+            words=lambda query: filter_words(query, names),
             done=visit.query.text("done"),
         )
 

@@ -22,7 +22,7 @@ from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyStat
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
 from sidecar.storage.refusals import NO_KEY, Cause, Refusals
-from sidecar.storage.rollups import RollUps
+from sidecar.storage.rollups import NOT_SCANNED, RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
@@ -38,6 +38,7 @@ __all__ = [
     "MAX_TEAM",
     "MAX_TEAMS",
     "MAX_VIEWS",
+    "NOT_SCANNED",
     "NO_KEY",
     "SCANS",
     "SHARED",

@@ -150,6 +150,8 @@ decisions = Table(
     _text("client", 64, nullable=True),
     Column("request", JSON(none_as_null=True), nullable=True),
     Column("threshold", Float, nullable=True),
+    _text("setting", 16, nullable=True),
+    Column("replaced", Integer, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_flagged", *FLAGGED_COLUMNS, sqlite_where=text(FLAGGED), postgresql_where=text(FLAGGED)),
     Index("decisions_by_key", "key_id", "at"),

@@ -1,4 +1,4 @@
-"""Requests over a limit, by key and hour, and an index of the exceptions of a decision."""
+"""Requests over a limit, by key and hour; why a decision was made; an index of the exceptions of a decision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ down_revision = "0015"
 
 
 def upgrade() -> None:
-    """Create the table, which is empty at first, and the index."""
+    """Create the table, which is empty at first; add the columns, and the index."""
+    op.add_column("decisions", sa.Column("setting", sa.String(16)))
+    op.add_column("decisions", sa.Column("replaced", sa.Integer()))
     op.create_table(
         "refusals",
         sa.Column("key_id", sa.String(8), primary_key=True),
