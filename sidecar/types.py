@@ -169,7 +169,8 @@ class Finding:
     hint: bool = False
     """Whether it counts in combination with other evidence (`sidecar.scan.fusion`). If neither: only logged."""
     digest: str = ""
-    """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block."""
+    """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block, or could but for an
+    exception."""
     fallback: bool = False
     """A hint because a model scores the same text. It decides where none does, and where such findings fill the text
     (`sidecar.scan.fallbacks`)."""

@@ -66,8 +66,8 @@ def read_filter(form: Form) -> Filter:
     for name in ("key", "client", "rule", "rule_id", "model", "failure"):
         criteria[fields.get(name, name)] = checks.read(lambda name=name: form.text(name)) or None  # type: ignore[misc]
     for name, options in {**choices, **CHOICES}.items():
-        chosen = checks.read(lambda name=name, options=options: form.choice(name, options))  # type: ignore[misc]
-        criteria[fields.get(name, name)] = chosen
+        value = checks.read(lambda name=name, options=options: form.choice(name, options))  # type: ignore[misc]
+        criteria[fields.get(name, name)] = value
     criteria["risk"] = checks.read(lambda: form.number("risk", 0, 1))
     criteria |= dict(zip(("since", "until"), _times(form, checks), strict=True))
     checks.done()

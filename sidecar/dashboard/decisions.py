@@ -21,7 +21,7 @@ from sidecar.dashboard.decision_query import (
     read_filter,
     read_sort,
 )
-from sidecar.dashboard.exceptions import exceptable, holds_whole_text, suggestion
+from sidecar.dashboard.exceptions import exceptable, holds_whole_text, mark_as_false_positive, state, suggestion
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, add_security_headers, to
 from sidecar.dashboard.highlight import Piece, pieces, spans
@@ -30,7 +30,7 @@ from sidecar.dashboard.reasons import excerpt, leading, reasons_to_allow, reason
 from sidecar.dashboard.request_view import parts, skipped_after
 from sidecar.errors import RequestError
 from sidecar.policy import Policy, Rule
-from sidecar.scan.exceptions import MAX_LIFETIME
+from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
 from sidecar.storage import NOT_SCANNED, DecisionPage, DecisionRow, Filter, Sort, export
 from sidecar.storage.decisions import WINDOW
 from sidecar.storage.exports import CONTENT_TYPES, ExportFormat
@@ -45,8 +45,8 @@ LIVE_SECONDS = 3
 class Decisions:
     """The pages of the scan log."""
 
-    def __init__(self, policy: Callable[[], Policy]) -> None:
-        self._policy = policy
+    def __init__(self, policy: Callable[[], Policy], exceptions: RuleExceptions) -> None:
+        self._policy, self._exceptions = policy, exceptions
 
     def routes(self) -> list[Route]:
         """The routes of this page."""
@@ -55,6 +55,7 @@ class Decisions:
             Route("GET", "/decisions/export", self.export),
             Route("GET", "/decisions/find", self.find),
             Route("GET", "/decisions/{id}", self.show_one),
+            Route("POST", "/decisions/{id}/exception", self.mark),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
@@ -143,12 +144,27 @@ class Decisions:
 
     async def show_one(self, visit: Visit) -> web.Response:
         """One decision: findings, positions, timings, and the text where it is stored."""
-        entry = await visit.decision(visit.request.match_info["id"])
-        if entry is None:
-            raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
+        return await self._page_of(visit, await _entry(visit))
+
+    async def mark(self, visit: Visit) -> web.Response:
+        """Mark it as a false positive; what is wrong with the form is shown beside its fields."""
+        entry = await _entry(visit)
+        try:
+            await mark_as_false_positive(visit, entry, self._exceptions)
+        except RequestError as error:
+            return await self._page_of(visit, entry, error)
+        return to("/exceptions", "added")
+
+    async def _page_of(self, visit: Visit, entry: DecisionRow, error: RequestError | None = None) -> web.Response:
         row = await visit.store.keys.get(entry.key_id) if entry.key_id else None
         return visit.page(
             "decision.html",
+            error.status if error else 200,
+            error=error,
+            form=visit.form,
+            made=(made := await visit.store.exceptions.of_decision(entry.id)),
+            is_marked=any(exception.is_valid(datetime.now(UTC)) for exception in made),
+            state=lambda exception: state(exception, datetime.now(UTC)),
             entry=entry,
             key=row[0] if row else None,
             rules=_rules(self._policy(), entry),
@@ -163,6 +179,14 @@ class Decisions:
             reasons_to_block=reasons_to_block(entry),
             back=_back(visit.query),
         )
+
+
+async def _entry(visit: Visit) -> DecisionRow:
+    """The decision of the address. Raises `RequestError`."""
+    entry = await visit.decision(visit.request.match_info["id"])
+    if entry is None:
+        raise refused(404, "There is no such decision; it may be older than the retention (log.retention).")
+    return entry
 
 
 def _back(form: Form) -> str:

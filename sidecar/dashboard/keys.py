@@ -73,10 +73,10 @@ class KeysPage:
         matching = [key for key in reversed(await visit.keys()) if words in f"{key.name} {key.id}".lower()]
         period = read_period(visit.query, now)
         paging = Paging(read_offset(visit.query), len(matching), {"text": words, "team": team, "range": period.name})
-        shown = matching[paging.offset : paging.end]
+        page_keys = matching[paging.offset : paging.end]
         values = {
-            "keys": [(key, str(key.state(now))) for key in shown],
-            "refusals": await visit.store.refusals.of_keys([key.id for key in shown], period.since, period.until),
+            "keys": [(key, str(key.state(now))) for key in page_keys],
+            "refusals": await visit.store.refusals.of_keys([key.id for key in page_keys], period.since, period.until),
             "period": period,
             "ranges": RANGES,
             "paging": paging,

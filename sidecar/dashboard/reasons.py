@@ -38,8 +38,8 @@ def excerpt(entry: DecisionRow) -> str:
         text = text[item["start"] : item["end"]]
     is_whole = len(text) == (item["length"] if item else entry.length)
     begin = max(0, (finding.get("start") or 0) - EXCERPT_BEFORE) if finding and is_whole else 0
-    shown = " ".join(text[begin : begin + EXCERPT].split())
-    return f"{'…' if begin else ''}{shown}{'…' if begin + EXCERPT < len(text) else ''}" if shown else ""
+    words = " ".join(text[begin : begin + EXCERPT].split())
+    return f"{'…' if begin else ''}{words}{'…' if begin + EXCERPT < len(text) else ''}" if words else ""
 
 
 def reasons_to_allow(entry: DecisionRow, key: ApiKey | None) -> list[str]:

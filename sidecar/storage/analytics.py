@@ -118,10 +118,10 @@ class Analytics:
             groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS, names_of(criteria))
             return [Group(value or None, scans, blocked) for value, scans, blocked in groups]
         name = table.c[column]
-        scanned = [name != NOT_SCANNED] if column == "layer_used" else []
+        conditions_of_layer = [name != NOT_SCANNED] if column == "layer_used" else []
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
         rows = await self._rows(
-            filtered(counts, criteria).where(*scanned).order_by(func.count().desc(), name).limit(MAX_GROUPS)
+            filtered(counts, criteria).where(*conditions_of_layer).order_by(func.count().desc(), name).limit(MAX_GROUPS)
         )
         return [Group(value, int(scans), int(blocked or 0)) for value, scans, blocked in rows]
 

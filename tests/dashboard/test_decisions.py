@@ -273,7 +273,8 @@ async def test_the_list_says_why(site: DashboardSite) -> None:
 async def test_a_decision_leads_back_to_its_list(site: DashboardSite) -> None:
     """With the filter that it was opened from."""
     await site.store.decisions.add([log_row()])
-    (link,) = [one for one in (await site.vic.get("/decisions?action=block&q=INJ")).reader.links if "/dec_" in one]
+    listed = await site.vic.get("/decisions?action=block&q=INJ")
+    (link,) = [address for address in listed.reader.links if "/dec_" in address]
     page = await site.vic.get(link)
     assert "/decisions?q=INJ&action=block" in page.reader.links
     assert "All decisions" in (await site.vic.get(f"/decisions/{log_row().id}")).text

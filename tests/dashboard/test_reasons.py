@@ -42,8 +42,8 @@ def test_replaced_values_are_a_reason_to_let_a_request_pass() -> None:
 def test_an_excerpt_is_the_part_around_the_finding() -> None:
     """Of the text with the finding where there are several; the beginning where places are not valid."""
     long = "a" * 300 + TEXT + "b" * 300
-    found = {**FINDING, "start": 307, "end": 339}
-    shown = excerpt(log_row(text=long, length=len(long), findings=[found]))
+    finding = {**FINDING, "start": 307, "end": 339}
+    shown = excerpt(log_row(text=long, length=len(long), findings=[finding]))
     assert "ignore all previous instructions" in shown
     assert shown.startswith("…")
     assert shown.endswith("…")

@@ -34,12 +34,14 @@ async def test_a_list_is_saved_opened_renamed_and_deleted(site: DashboardSite) -
     assert (view.name, view.owner, view.author) == ("Attacks of today", "vic", "vic")
 
     listed = await site.vic.get(PATH)
-    assert "range: day, label: prompt_injection, action: block, sort: risk_score" in listed.text
+    assert (
+        "within the last: 24 hours, threat: prompt_injection, action: block, order: highest risk first" in listed.text
+    )
     link = f"{PATH}/{view.id}"
     assert link in listed.reader.links
     target = (await site.vic.get(link)).location
     rows = await site.vic.get(target)
-    assert [one for one in rows.reader.links if "/decisions/dec_" in one] == [f"/decisions/{log_row(1).id}"]
+    assert [one for one in rows.reader.links if "/decisions/dec_" in one] == [f"/decisions/{log_row(1).id}?{QUERY}"]
     assert f'href="{link}" aria-current="true">Attacks of today' in rows.body
     assert "Save this view" not in rows.text
 

@@ -90,11 +90,11 @@ def test_what_indexes_answer() -> None:
     assert not any(is_flagged(one) for one in (Filter(), Filter(action="allow"), Filter(rule="R-1")))
 
 
-FOUND = {"rule": "INJ-105", "label": "jailbreak", "excepted": False}
+MATCH = {"rule": "INJ-105", "label": "jailbreak", "excepted": False}
 REVIEWED = [
-    replace(PLAIN, id="dec_api", door="api", risk_score=0.2, failure="encoding", findings=[FOUND]),
-    replace(PLAIN, id="dec_mcp", door="mcp", risk_score=0.7, findings=[{**FOUND, "rule": "inj-9", "excepted": True}]),
-    replace(PLAIN, id="dec_inline", door="inline", risk_score=0.5, findings=[{**FOUND, "rule": "SMG-1"}]),
+    replace(PLAIN, id="dec_api", door="api", risk_score=0.2, failure="encoding", findings=[MATCH]),
+    replace(PLAIN, id="dec_mcp", door="mcp", risk_score=0.7, findings=[{**MATCH, "rule": "inj-9", "excepted": True}]),
+    replace(PLAIN, id="dec_inline", door="inline", risk_score=0.5, findings=[{**MATCH, "rule": "SMG-1"}]),
 ]
 
 
@@ -127,7 +127,7 @@ def test_the_cause_of_a_failure_is_answered_by_the_index_of_flagged_rows() -> No
     """So is the entry point beside it; a risk, a rule or an exception is looked for in a window of rows."""
     assert is_flagged(Filter(failure="encoding"))
     assert is_indexed(Filter(failure="encoding", door="api"))
-    assert not any(is_indexed(Filter(**one)) for one in ({"door": "api"}, {"risk": 0.5}, {"review": "marked"}))  # type: ignore[arg-type]
+    assert not any(is_indexed(Filter(**chosen)) for chosen in ({"door": "api"}, {"risk": 0.5}, {"review": "marked"}))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("chosen", [{"action": "block"}, {"model": "m"}])
