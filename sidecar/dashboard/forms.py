@@ -125,7 +125,7 @@ def _moment(text: str) -> datetime:
 
 def _bounded(value: float, low: float, high: float) -> float:
     if not low <= value <= high:
-        raise ValueError(f"must lie between {low:g} and {high:g}")
+        raise ValueError(f"must lie between {low:,.10g} and {high:,.10g}")
     return value
 
 
