@@ -144,6 +144,7 @@ class Playground:
             keys=await visit.keys(),
             key=key,
             mode=(key and key.mode) or settings.mode,
+            pii=settings.pii,
             shown=results,
             rows=rows,
             error=error,
