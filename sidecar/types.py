@@ -171,7 +171,8 @@ class Finding:
     hint: bool = False
     """Whether it counts in combination with other evidence (`sidecar.scan.fusion`). If neither: only logged."""
     digest: str = ""
-    """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block."""
+    """Digest of the segment's whole text (`scan.exceptions`), set if the finding can cause a block, or could but for an
+    exception."""
     fallback: bool = False
     """A hint because a model scores the same text. It decides where none does, and where such findings fill the text
     (`sidecar.scan.fallbacks`)."""
@@ -266,6 +267,8 @@ class Verdict:
     blocking_path: str | None = None
     threshold: float | None = None
     """The threshold that `risk_score` was compared with; None if no layer gave a score."""
+    setting: str | None = None
+    """The setting that blocks although no score does: `pii`."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -307,6 +310,8 @@ class Decision:
     """The client's address as `log.client` has it."""
     outline: Sequence[Mapping[str, object]] = ()
     """The texts of the request without the texts themselves (`sidecar.decision_log.outline`)."""
+    replaced: int = 0
+    """Values of personal data that had been replaced before the scan (`pii: redact`)."""
 
 
 @runtime_checkable

@@ -86,6 +86,7 @@ class ScanEndpoint:
             raw = await read_body(request, limits)
             decoded = await decode_body(request, raw, request.headers.get("Content-Type"), limits)
         except OverBudget:
+            self._gatekeeper.count_busy(request)
             raise _busy_error() from None
         if len(decoded) > SMALL_BODY:
             await self._gatekeeper.charge(request, len(decoded))
@@ -102,9 +103,12 @@ class ScanEndpoint:
         error = scan_failure_error(verdict) if outcome.failure else None
         scanned = scan_input.request
         status = error.status if error else 200
-        receipt = self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools)
+        replaced = request.get(REPLACED_VALUES, 0)
+        receipt = self._scans.record(context, outcome, status, scanned.segments, scanned.model, scanned.tools, replaced)
         if receipt is not None:
             request[RECEIPT] = receipt
+        if isinstance(error, RateLimited):
+            self._gatekeeper.count_busy(request)
         if error:
             raise error
         return outcome

@@ -17,7 +17,7 @@ from prometheus_client import Counter
 
 from sidecar.attachments import processes
 from sidecar.config import FileTerms, Inline
-from sidecar.errors import ConfigError
+from sidecar.errors import ConfigError, needs_extra
 from sidecar.extraction import embedded
 from sidecar.extraction.extraction import Extraction, Unscannable
 from sidecar.observability.metrics import PDFS, PICTURES
@@ -109,7 +109,7 @@ class AttachmentReader:
     def __init__(self, settings: Inline) -> None:
         pdf, pictures = settings.pdf, settings.pictures
         if pictures.enabled and find_spec("faster_paddle") is None:
-            raise ConfigError("inline.pictures", ["needs the extra: pip install 'prompt-sidecar[ocr]'"])
+            raise ConfigError("inline.pictures", [needs_extra("ocr")])
         is_pdf_on = pdf.enabled and find_spec("pypdfium2") is not None
         self._readers = (
             (FileReader(PDF, pdf, pdf.pages, on=is_pdf_on), None),

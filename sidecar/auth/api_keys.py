@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar, get_args
 
+from sidecar.auth.refusals import RefusalCounts
 from sidecar.config import Auth
 from sidecar.config.secret_files import problem, read_secret_bytes
 from sidecar.errors import NoSuchKey, RequestError, StoreError, Unauthorized, Unavailable
@@ -103,10 +104,11 @@ def _checksum(body: str) -> str:
 
 
 class KeyRing:
-    """Authenticates values and manages keys. `start` and `close` are for servers: they save the times of last use."""
+    """Authenticates values and manages keys. For servers: `start` and `close`, which save last uses and `refusals`."""
 
     def __init__(self, store: Store, settings: Auth) -> None:
         self._keys = store.keys
+        self.refusals = RefusalCounts(store.refusals)
         self._notices = store.notices
         self._notices.subscribe(TOPIC, self._on_notice)
         self._pepper = read_pepper(settings.pepper_file)
@@ -298,6 +300,7 @@ class KeyRing:
         self._valid = {hashed: entry for hashed, entry in self._valid.items() if entry[0].id != key_id}
 
     async def _touch(self) -> None:
+        await self.refusals.write()
         last_uses, self._last_uses = self._last_uses, {}
         if not last_uses:
             return

@@ -138,7 +138,9 @@ async def export_log(form: Literal["csv", "jsonl"], age: timedelta | None, confi
     criteria = Filter(since=_ago(age) if age is not None else None)
     async with open_store(config_file) as (store, _):
         await note(store, "log_exported", form)
-        async for piece in export(store.decisions, form, criteria):
+        async for piece in export(
+            store.decisions, form, criteria, keys={key.id: key for key in await store.keys.list()}
+        ):
             click.echo(piece, nl=False)
     return 0
 

@@ -31,11 +31,13 @@ def _facts(row: DecisionRow) -> Iterator[tuple[str, str]]:
     yield "time", row.at.isoformat(timespec="seconds")
     if row.recommended != row.action:
         yield "recommended", row.recommended
-    yield "decided by", f"{row.layer_used} in {row.latency_ms} ms"
+    yield "decided by", f"{row.decided_by} in {row.latency_ms} ms"
     yield "entry point", f"{row.door} {row.route}, answered {row.status}"
     optional = {
         "not scanned": row.failure,
         "unscanned": row.unscanned,
+        "setting": row.setting,
+        "replaced": row.replaced and f"{row.replaced} values of personal data, before the scan",
         "key": row.key_id,
         "client": row.client,
         "model": row.model,

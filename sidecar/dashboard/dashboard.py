@@ -78,7 +78,7 @@ class Dashboard:
             *TrendsPage().routes(),
             *KeysPage(dependencies.keyring, dependencies.policy, dependencies.status).routes(),
             *SavedViews().routes(),
-            *Decisions(dependencies.policy).routes(),
+            *Decisions(dependencies.policy, dependencies.exceptions).routes(),
             *Playground(dependencies.engine, dependencies.policy, dependencies.status, dependencies.profiles).routes(),
             *Policies(dependencies.policy, dependencies.status).routes(),
             *Reference(dependencies.reference).routes(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 import re2
@@ -21,6 +22,8 @@ from sidecar.policy.reductions import holds_for_every_text
 from sidecar.scan.aggregation import all_rules_of
 from sidecar.scan.exceptions import MAX_LIFETIME, RuleExceptions
 from sidecar.storage import DecisionRow, RuleException
+from sidecar.storage.decisions import WINDOW
+from sidecar.storage.exceptions import mark_of
 from sidecar.types import LayerName
 
 MAX_SUGGESTED = 5_000
@@ -30,7 +33,7 @@ TO_WRITE = "(write a pattern of the whole text)"
 
 
 class Exceptions:
-    """The page of exceptions, and the action on a decision that creates them."""
+    """The page of exceptions."""
 
     def __init__(
         self, exceptions: RuleExceptions, policy: Callable[[], Policy], status: Callable[[], ServiceStatus]
@@ -42,17 +45,17 @@ class Exceptions:
         """The routes of this page."""
         return [
             Route("GET", "/exceptions", self.show),
-            Route("POST", "/decisions/{id}/exception", self.add),
             Route("POST", "/exceptions/{id}/revoke", self.revoke),
         ]
 
     async def show(self, visit: Visit) -> web.Response:
         """All exceptions, or those of one rule, newest first, page by page; then those of the settings."""
         now, rule = datetime.now(UTC), visit.query.text("rule")
-        number = await visit.store.exceptions.count(rule, teams=visit.teams)
+        number = await visit.store.exceptions.count_marks(rule, teams=visit.teams)
         paging = Paging(read_offset(visit.query), number, {"rule": rule})
-        exceptions = await visit.store.exceptions.query(PAGE, offset=paging.offset, rule=rule, teams=visit.teams)
-        rows = [(exception, state(exception, now)) for exception in exceptions]
+        marks = await visit.store.exceptions.marks(PAGE, offset=paging.offset, rule=rule, teams=visit.teams)
+        rows = [[(exception, state(exception, now)) for exception in mark] for mark in marks]
+        applied = await visit.store.exceptions.applied(chain.from_iterable(marks), WINDOW)
         names = {key.id: key.name for key in await visit.keys()}
         rule_ids = {rule.id for rule in self._policy().rules}
         done, visible = visit.query.text("done"), await _own_keys(visit)
@@ -62,45 +65,61 @@ class Exceptions:
             for number, entry in enumerate(terms)
             if (not rule or rule in entry.rules) and (visit.teams is None or not entry.key or entry.key in visible)
         ]
-        values = {"rows": rows, "names": names, "rule_ids": rule_ids, "rule": rule, "done": done}
+        values = {
+            "window": WINDOW,
+            "applied": applied,
+            "rows": rows,
+            "names": names,
+            "rule_ids": rule_ids,
+            "rule": rule,
+            "done": done,
+        }
         answer = visit.page("exceptions.html", 200, of_settings=of_settings, paging=paging, **values)
         return refreshed(answer, visit.query)
 
-    async def add(self, visit: Visit) -> web.Response:
-        """Create an exception for every rule that caused the block, and for the layers that were not asked any more."""
-        entry = await visit.decision(visit.request.match_info["id"])
-        marks = exceptable(entry) if entry else []
-        if entry is None or not marks:
-            raise refused(400, "This decision has no findings that could be excepted.")
-        terms = _terms(visit, entry)
-        added = [
-            await self._exceptions.add(rule, digest, **terms) for rule, digest in [*marks, *not_asked(entry, marks)]
-        ]
-        scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
-        for exception in added:
-            await visit.note(
-                "exception_added", exception.id, f"{exception.rule}, {scope}, decision {entry.id}: {exception.reason}"
-            )
-        return to("/exceptions", "added")
-
     async def revoke(self, visit: Visit) -> web.Response:
-        """Revoke an exception; its rule matches again from now on."""
-        exception_id = visit.request.match_info["id"]
-        is_visible = await visit.store.exceptions.get(exception_id, teams=visit.teams)
-        if not is_visible or not await self._exceptions.revoke(exception_id, visit.name):
+        """Revoke an exception, or with `all` those of the same mark; their rules match again from now on."""
+        exception = await visit.store.exceptions.get(visit.request.match_info["id"], teams=visit.teams)
+        if exception is None:
             raise refused(404, "There is no such exception that could be revoked.")
-        await visit.note("exception_revoked", exception_id)
+        siblings = await visit.store.exceptions.of_decision(exception.decision or "") if visit.form.text("all") else []
+        mark = [sibling for sibling in siblings if mark_of(sibling) == mark_of(exception)]
+        revoked_ids = [
+            single.id for single in mark or [exception] if await self._exceptions.revoke(single.id, visit.name)
+        ]
+        for exception_id in revoked_ids:
+            await visit.note("exception_revoked", exception_id)
+        if not revoked_ids:
+            raise refused(404, "There is no such exception that could be revoked.")
         return to("/exceptions", "revoked")
 
 
+async def mark_as_false_positive(visit: Visit, entry: DecisionRow, exceptions: RuleExceptions) -> None:
+    """Create an exception for every rule that caused the block, and for the layers that were not asked any more.
+
+    Raises `RequestError` for a wrong form, or if the decision has no such rule or is marked already.
+    """
+    marks = exceptable(entry)
+    if not marks:
+        raise refused(400, "This decision has no findings that could be excepted.")
+    if any(exception.is_valid(datetime.now(UTC)) for exception in await visit.store.exceptions.of_decision(entry.id)):
+        raise refused(409, "This decision is marked already.")
+    terms = _terms(visit, entry)
+    added = [await exceptions.add(rule, digest, **terms) for rule, digest in [*marks, *not_asked(entry, marks)]]
+    scope = f"key {entry.key_id}" if terms["key_id"] else "every key"
+    for exception in added:
+        detail = f"{exception.rule}, {scope}, decision {entry.id}: {exception.reason}"
+        await visit.note("exception_added", exception.id, detail)
+
+
 async def _own_keys(visit: Visit) -> set[str]:
-    """The ids of the keys that the user may see, whichever team is chosen."""
+    """The ids of the keys that the user may see, whichever team is exception."""
     return {key.id for key in await visit.store.keys.list(visit.teams)}
 
 
 def exceptable(entry: DecisionRow) -> list[tuple[str, str]]:
     """The rules of a blocked decision, each with the digest of the text it matched."""
-    marked = ((finding["rule"], finding.get("digest")) for finding in entry.findings)
+    marked = ((finding["rule"], finding.get("digest")) for finding in entry.findings if not finding.get("excepted"))
     return sorted({(rule, digest) for rule, digest in marked if digest})
 
 
@@ -159,7 +178,7 @@ def _places(entry: DecisionRow) -> dict[str, list[str]]:
     """The rules of exceptable findings by path; `*` stands for the positions, which differ from request to request."""
     places: dict[str, set[str]] = {}
     for finding in entry.findings:
-        if finding.get("digest"):
+        if finding.get("digest") and not finding.get("excepted"):
             path = ".".join("*" if part.isdigit() else part for part in finding["path"].split("."))
             places.setdefault(path, set()).add(finding["rule"])
     return {path: sorted(rules) for path, rules in places.items()}

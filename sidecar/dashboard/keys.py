@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import get_args
@@ -24,16 +24,24 @@ from sidecar.dashboard.forms import Checks, Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.dashboard.pages import duration
 from sidecar.dashboard.paging import Paging, read_offset
+from sidecar.dashboard.periods import RANGES, read_period
 from sidecar.dashboard.refresh import refreshed
 from sidecar.dashboard.service_status import ServiceStatus
 from sidecar.errors import RequestError
 from sidecar.policy import Policy
 from sidecar.policy.inheritance import is_refused, terms_of
 from sidecar.policy.switches import unknown_rules
-from sidecar.storage import MAX_RULE_CHANGES, KeyChanges, KeyOverrides, Mode, valid_team
+from sidecar.storage import MAX_RULE_CHANGES, Cause, KeyChanges, KeyOverrides, Mode, valid_team
 from sidecar.util.units import format_rate, parse_rule_changes
 
 LONGEST_LIFE = timedelta(days=3650)
+CAUSES: Mapping[Cause, str] = {
+    "rate": "its rate or burst",
+    "bytes": "its bytes a minute",
+    "budget": "the budget of its profile",
+    "busy": "no free place or memory for a scan",
+}
+"""Why a request over a limit was refused, in words."""
 
 
 class KeysPage:
@@ -63,9 +71,14 @@ class KeysPage:
     ) -> web.Response:
         now, words, team = datetime.now(UTC), visit.query.text("text").lower(), visit.query.text("team")
         matching = [key for key in reversed(await visit.keys()) if words in f"{key.name} {key.id}".lower()]
-        paging = Paging(read_offset(visit.query), len(matching), {"text": words, "team": team})
+        period = read_period(visit.query, now)
+        paging = Paging(read_offset(visit.query), len(matching), {"text": words, "team": team, "range": period.name})
+        page_keys = matching[paging.offset : paging.end]
         values = {
-            "keys": [(key, str(key.state(now))) for key in matching[paging.offset : paging.end]],
+            "keys": [(key, str(key.state(now))) for key in page_keys],
+            "refusals": await visit.store.refusals.of_keys([key.id for key in page_keys], period.since, period.until),
+            "period": period,
+            "ranges": RANGES,
             "paging": paging,
             "text": words,
             "teams": await visit.team_choices(),
@@ -103,8 +116,13 @@ class KeysPage:
         return await self._key_page(visit, None)
 
     async def _key_page(self, visit: Visit, error: RequestError | None) -> web.Response:
-        key = await _key(visit)
+        key, period = await _key(visit), read_period(visit.query, datetime.now(UTC))
+        refusals = await visit.store.refusals.of_keys([key.id], period.since, period.until)
         values = {
+            "period": period,
+            "ranges": RANGES,
+            "refusals": sorted(refusals.get(key.id, {}).items(), key=lambda item: -item[1]),
+            "causes": CAUSES,
             "teams": await visit.team_choices(),
             "key": key,
             "state": str(key.state(datetime.now(UTC))),

@@ -9,7 +9,6 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -80,11 +79,6 @@ def words(name: object) -> str:
     return str(name).replace("_", " ")
 
 
-def filter_words(query: str) -> str:
-    """The query of a list as readable text."""
-    return ", ".join(f"{words(name)}: {value}" for name, value in parse_qsl(query)) or "all decisions"
-
-
 def duration(seconds: float) -> str:
     """A duration in the largest unit that fits."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
@@ -118,7 +112,7 @@ class Pages:
         content = b"".join(static_files().values())
         assets = hashlib.sha256(content).hexdigest()[:12]
         self._environment.globals |= {"assets": assets, "pages_of": pages_of, "problems_of": problems_of}
-        self._environment.globals |= {"filter_words": filter_words, "toggle_link": toggle_link}
+        self._environment.globals |= {"toggle_link": toggle_link}
 
     def draw(self, template: str, values: Mapping[str, Any]) -> str:
         """The page as HTML."""

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from sidecar.dashboard.charts import time_range
 from sidecar.dashboard.forms import Form, refused
+from sidecar.errors import RequestError
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 MAX_COLUMNS = 62
@@ -100,6 +101,14 @@ def read_period(form: Form, now: datetime) -> Period:
     name = form.choice("range", [span.name for span in RANGES]) or "day"
     span = next(span for span in RANGES if span.name == name)
     return Period(*time_range(now, span.length, span.step), span.step, span.name, span.words)
+
+
+def try_period(form: Form, now: datetime) -> tuple[Period, RequestError | None]:
+    """The same, or the last day and what is wrong with the query."""
+    try:
+        return read_period(form, now), None
+    except RequestError as error:
+        return read_period(Form(), now), error
 
 
 def _free(since: datetime | None, until: datetime) -> Period:

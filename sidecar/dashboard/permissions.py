@@ -57,6 +57,7 @@ GET /decisions/views               own saved views; only an admin saves and chan
 POST /decisions/views              own saved views; only an admin saves and changes shared ones
 GET /decisions/views/{id}          own saved views; only an admin saves and changes shared ones
 POST /decisions/views/{id}/rename  own saved views; only an admin saves and changes shared ones
+POST /decisions/views/{id}/update  own saved views; only an admin saves and changes shared ones
 POST /decisions/views/{id}/delete  own saved views; only an admin saves and changes shared ones
 GET /keys                          keys, never their values
 GET /keys/{id}                     keys, never their values

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -170,6 +169,7 @@ class Playground:
             keys=await visit.keys(),
             key=key,
             mode=(key and key.mode) or settings.mode,
+            pii=settings.pii,
             shown=results,
             rows=rows,
             error=error,
@@ -193,11 +193,7 @@ class Playground:
             route, body = "chat/scan", json.dumps(_chat(inputs.conversation(entered.prompt)) | system)
         if len(body) > LONGEST_CURL:
             return None
-        listen = self._status().settings.listen
-        host = "127.0.0.1" if listen.host in {"0.0.0.0", "::"} else listen.host  # noqa: S104
-        url = f"http://{host}:{listen.port}/api/v1/{route}"
-        headers = "-H \"X-API-Key: $SIDECAR_API_KEY\" -H 'Content-Type: application/json'"
-        return f"curl -s {url} {headers} -d {shlex.quote(body)}"
+        return self._status().curl(route, body)
 
 
 async def _results(request: ScanRequest, verdict: Verdict, entered: Entered, body: dict[str, Any]) -> ScanResults:

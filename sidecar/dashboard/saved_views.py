@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from aiohttp import web
 
-from sidecar.dashboard.decisions import link_of, read_filter, read_sort
+from sidecar.dashboard.decision_query import filter_words, link_of, read_filter, read_sort
 from sidecar.dashboard.forms import Form, refused
 from sidecar.dashboard.guard import Route, Visit, to
 from sidecar.errors import RequestError, StoreConflict
@@ -31,6 +31,7 @@ class SavedViews:
             Route("POST", PATH, self.save),
             Route("GET", f"{PATH}/{{id}}", self.show_decisions),
             Route("POST", f"{PATH}/{{id}}/rename", self.rename),
+            Route("POST", f"{PATH}/{{id}}/update", self.update),
             Route("POST", f"{PATH}/{{id}}/delete", self.delete),
         ]
 
@@ -38,13 +39,16 @@ class SavedViews:
         """All views that the account sees."""
         return await self._page(visit)
 
-    async def _page(self, visit: Visit, error: RequestError | None = None) -> web.Response:
+    async def _page(self, visit: Visit, error: RequestError | None = None, renamed: str = "") -> web.Response:
+        names = {key.id: key.name for key in await visit.store.keys.list(visit.teams)}
         return visit.page(
             "views.html",
             error.status if error else 200,
             views=await visit.store.views.list(visit.name),
             form=visit.form,
             error=error,
+            renamed=renamed,
+            words=lambda query: filter_words(query, names),
             done=visit.query.text("done"),
         )
 
@@ -56,6 +60,7 @@ class SavedViews:
         """Save the list of the form under a name; what is wrong with it is shown beside the form."""
         try:
             view = _new_view(visit)
+            await _check_name(visit, view.name)
             added = await _unique(visit.store.views.add(view))
         except RequestError as error:
             return await self._page(visit, error)
@@ -65,11 +70,24 @@ class SavedViews:
         return to(f"/decisions?{view.query}")
 
     async def rename(self, visit: Visit) -> web.Response:
-        """Give a view another name."""
-        view, name = await _own_view(visit), _name(visit.form)
-        await _unique(visit.store.views.rename(view.id, name))
+        """Give a view another name; what is wrong with it is shown on the page."""
+        view = await _own_view(visit)
+        try:
+            name = _name(visit.form)
+            await _check_name(visit, name, view.id)
+            await _unique(visit.store.views.rename(view.id, name))
+        except RequestError as error:
+            return await self._page(visit, error, renamed=view.id)
         await visit.note("view_renamed", view.id, f"{_description(view)}: now {name}")
         return to(PATH, "renamed")
+
+    async def update(self, visit: Visit) -> web.Response:
+        """Give a view the filter and the order of the list that it is updated from."""
+        view = await _own_view(visit)
+        query = _query(visit.form)
+        await visit.store.views.change(view.id, query)
+        await visit.note("view_updated", view.id, _description(view))
+        return to(f"/decisions?{query}")
 
     async def delete(self, visit: Visit) -> web.Response:
         """Delete a view."""
@@ -107,6 +125,13 @@ def _name(form: Form) -> str:
     if not (name := form.text("name", LONGEST_NAME)):
         raise refused(400, "Give it a name.", param="name")
     return name
+
+
+async def _check_name(visit: Visit, name: str, view_id: str = "") -> None:
+    """Refuse the name of another view that the account sees: two of one name cannot be told apart."""
+    views = await visit.store.views.list(visit.name)
+    if any(view.name.casefold() == name.casefold() and view.id != view_id for view in views):
+        raise refused(409, "There is a view of this name already.", param="name")
 
 
 def _query(form: Form) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -62,3 +63,10 @@ class ServiceStatus:
         if layer in self.layers:
             return "on" if self.layers[layer] else "observes"
         return "missing" if self.settings.is_enabled(layer) else "off"
+
+    def curl(self, route: str, body: str) -> str:
+        """A request to the scan API as a command line. `route`: below `/api/v1/`; `body`: JSON."""
+        listen = self.settings.listen
+        host = "127.0.0.1" if listen.host in {"0.0.0.0", "::"} else listen.host  # noqa: S104
+        headers = "-H \"X-API-Key: $SIDECAR_API_KEY\" -H 'Content-Type: application/json'"
+        return f"curl -s http://{host}:{listen.port}/api/v1/{route} {headers} -d {shlex.quote(body)}"

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from sidecar.dashboard.charts import SMALL, Chart, lines, over_time, share
 from sidecar.dashboard.guard import Route, Visit
-from sidecar.dashboard.periods import RANGES, Period, read_choice, read_period
+from sidecar.dashboard.periods import RANGES, Period, read_choice, try_period
 from sidecar.dashboard.refresh import refreshed
 from sidecar.storage import TREND_ROWS, Bucket, Cost, Filter, Steps
 from sidecar.types import LayerName
@@ -43,7 +43,7 @@ class TrendsPage:
     async def show(self, visit: Visit) -> web.Response:
         """All charts of a time range, of one team, of one key or of all."""
         form, store = visit.query, visit.store
-        period, chosen = read_period(form, datetime.now(UTC)), read_choice(form)
+        (period, error), chosen = try_period(form, datetime.now(UTC)), read_choice(form)
         steps = Steps(period.since, period.until, int(period.step.total_seconds()))
         criteria = visit.within(Filter(period.since, period.until, chosen.get("key"), kind="scan"))
         buckets = await store.analytics.over_time(period.since, period.until, steps.seconds, criteria)
@@ -54,6 +54,8 @@ class TrendsPage:
         scans = sum(bucket.scans for bucket in buckets)
         answer = visit.page(
             "trends.html",
+            error.status if error else 200,
+            error=error,
             page=PATH,
             period=period,
             ranges=RANGES,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sidecar.storage import MAX_NAME, DecisionRow, storable
+from sidecar.storage import MAX_NAME, NOT_SCANNED, DecisionRow, storable
 from sidecar.types import Channel, Decision, Finding, Label, LayerName, LayerReport, Segment, Verdict
 
 UNSCANNED = "[not read to its end]"
@@ -40,7 +40,7 @@ def decision_row(decision: Decision) -> DecisionRow:
         recommended=str(verdict.action),
         status=decision.status,
         risk_score=_finite(verdict.risk_score) or 0.0,
-        layer_used=str(verdict.layer_used),
+        layer_used=str(verdict.layer_used) if verdict.reports else NOT_SCANNED,
         threats=" ".join(verdict.threats),
         latency_ms=min(verdict.latency_ms, _MAX_INT),
         key_id=decision.key_id,
@@ -58,6 +58,8 @@ def decision_row(decision: Decision) -> DecisionRow:
         client=decision.client,
         request=[dict(entry) for entry in decision.outline] if decision.outline else None,
         threshold=verdict.threshold,
+        setting=verdict.setting,
+        replaced=min(decision.replaced, _MAX_INT) or None,
     )
 
 

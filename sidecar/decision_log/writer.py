@@ -242,6 +242,7 @@ class DecisionLog:
         horizon = datetime.now(UTC) - timedelta(seconds=self._log_settings.retention)
         if deleted := await self._store.decisions.purge(horizon):
             _log.info("log_purged", rows=deleted)
+        await self._store.refusals.purge(horizon)
         await self._store.secrets.purge(SECRET, horizon - SECRET_LIFE)
         await self._enforce_bounds(self._store)
 

@@ -98,6 +98,11 @@ class Exchange:
         return (self.route.deployment if self.route else None) or self.body.texts.model
 
     @property
+    def replaced(self) -> int:
+        """How many values placeholders stand for."""
+        return len(self.placeholders) if self.placeholders else 0
+
+    @property
     def dialect(self) -> str:
         """The API whose error format the client expects."""
         return self.route.dialect if self.route else "openai"
@@ -129,7 +134,7 @@ class Exchange:
         headers |= {ENFORCE: outcome.enforce} if outcome.enforce else {}
         headers |= {MARKED: str(self.marks.marked)} if self.marks.marked else {}
         headers |= {UNMARKED: str(self.marks.unmarked)} if self.marks.unmarked else {}
-        return headers | {REPLACED: str(len(self.placeholders))} if self.placeholders else headers
+        return headers | {REPLACED: str(self.replaced)} if self.replaced else headers
 
     def release_document(self) -> None:
         """Drop the parsed document while waiting for the upstream; keep the bytes to send, and the texts."""

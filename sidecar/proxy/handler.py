@@ -377,9 +377,8 @@ class Proxy:
         if exchange.is_recorded:
             return
         exchange.is_recorded = True
-        receipt = self._scans.record(
-            exchange.context, exchange.outcome, status, exchange.segments, exchange.model, exchange.tools
-        )
+        content = exchange.segments, exchange.model, exchange.tools, exchange.replaced
+        receipt = self._scans.record(exchange.context, exchange.outcome, status, *content)
         if receipt is not None:
             exchange.request[RECEIPT] = receipt
 

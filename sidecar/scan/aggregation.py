@@ -244,7 +244,7 @@ MAX_INLINE_FINDINGS = 200
 
 
 def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str]) -> LayerReport:
-    """The report with the text digest added to each blocking finding, so that it can be excepted.
+    """The report with the text digest added to each finding that blocks, so that it can be excepted, or is excepted.
 
     A report on the whole request (the judge's) names a text only if there is one alone.
     """
@@ -261,11 +261,12 @@ def add_digests(report: LayerReport, run: ScanRun, digest: Callable[[str], str])
 
 
 def _with_digest(findings: Sequence[Finding], threshold: float, digest: Callable[[], str]) -> Sequence[Finding]:
-    """The findings of a segment, the blocking ones with its digest, which is computed once."""
-    if not any(finding.decides and _reaches(finding.score, threshold) for finding in findings):
+    """The findings of a segment, those that block or are excepted with its digest, which is computed once."""
+    matches = [(finding.decides or finding.excepted) and _reaches(finding.score, threshold) for finding in findings]
+    if not any(matches):
         return findings
     value = digest()
-    return [replace(f, digest=value) if f.decides and _reaches(f.score, threshold) else f for f in findings]
+    return [replace(f, digest=value) if is_marked else f for f, is_marked in zip(findings, matches, strict=True)]
 
 
 def lowered_thresholds(segments: Sequence[Segment], base: tuple[float, ...]) -> tuple[float, ...]:

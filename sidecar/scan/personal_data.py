@@ -25,7 +25,7 @@ def apply_pii_setting(verdict: Verdict, segments: Sequence[Segment], setting: Pi
     if not blocking:
         return verdict
     score = max(verdict.risk_score, threshold)
-    return replace(verdict, action=Action.BLOCK, risk_score=score, blocking_path=blocking[0].path)
+    return replace(verdict, action=Action.BLOCK, risk_score=score, blocking_path=blocking[0].path, setting="pii")
 
 
 def _blocking(findings: Sequence[Finding], segments: Sequence[Segment], setting: PiiSetting) -> Iterator[Finding]:

@@ -124,10 +124,12 @@ class ScanService:
         segments: Sequence[Segment] = (),
         model: str | None = None,
         tools: Mapping[str, str] = NO_TOOLS,
+        replaced: int = 0,
     ) -> str | None:
         """Record the decision from the event loop, in order: no response waits for its record.
 
-        `tools`: those whose results the segments are, by path. Returns the receipt, if decisions have any.
+        `tools`: those whose results the segments are, by path. `replaced`: values that placeholders stand for.
+        Returns the receipt, if decisions have any.
         """
         if self._log is None:
             return None
@@ -151,6 +153,7 @@ class ScanService:
             text="\n".join(kept),
             client=self._log.client_for_log(context.client),
             outline=outline(segments, outcome.verdict, tools, kept) if described else (),
+            replaced=replaced,
         )
         asyncio.get_running_loop().call_soon(self._log.record, decision)
         return self._log.receipt(decision) if self._settings.audit.receipts else None

@@ -30,6 +30,7 @@ from sidecar.server.headers import sidecar_key
 from sidecar.server.refused_keys import RefusedKeys
 from sidecar.server.responses import DECISION, DECISION_ID, DIALECT, ERROR_FORM, KEY_ID, detail_response, error_response
 from sidecar.server.server import SHUTTING_DOWN, was_cut
+from sidecar.storage import Cause
 from sidecar.util import logs
 
 _log = logs.get("web")
@@ -215,11 +216,12 @@ class Gatekeeper:
         """Authenticate `value` and return its key; raises `RequestError`, mostly `Unauthorized` or `RateLimited`."""
         key = await self._authenticate(request, value)
         self._check_profile(key)
-        _check_wait(await self._limiter.take(key.id, key.rate or self._limits.rate, key.burst or self._limits.burst))
+        limits = (key.rate or self._limits.rate, key.burst or self._limits.burst)
+        self._check(await self._limiter.take(key.id, *limits), key.id, "rate")
         request[KEY_ID] = request[RESERVATION].client = key.id
         request[API_KEY] = key
         if self._profile is not None:
-            await self._take_budget()
+            await self._take_budget(key.id)
         return key
 
     async def admit_inline(self, request: web.Request) -> None:
@@ -238,22 +240,33 @@ class Gatekeeper:
         """Admit a request without a key; raises `RateLimited`. The clients on loopback have no rate: all share it."""
         address = request[RESERVATION].client = client_network(request, self._proxies)
         if address not in LOOPBACK:
-            limits = self._limits
-            _check_wait(await self._limiter.take(f"from:{address}", limits.address_rate, limits.address_burst))
+            limits = (self._limits.address_rate, self._limits.address_burst)
+            self._check(await self._limiter.take(f"from:{address}", *limits), None, "rate")
         if self._profile is not None:
             await self._take_budget()
 
     async def charge(self, request: web.Request, size: int) -> None:
         """Count the bytes of an admitted body in the budget of its key or address; raises `RateLimited`."""
-        rate = self._limits.bytes
-        _check_wait(await self._limiter.take(f"bytes:{request[RESERVATION].client}", rate, rate.requests, size))
+        rate, client = self._limits.bytes, request[RESERVATION].client
+        wait = await self._limiter.take(f"bytes:{client}", rate, rate.requests, size)
+        self._check(wait, request.get(KEY_ID), "bytes")
 
-    async def _take_budget(self) -> None:
+    def count_busy(self, request: web.Request) -> None:
+        """Count an admitted request that is answered 429, since there is no place or memory for its scan."""
+        self._keyring.refusals.add(request.get(KEY_ID), "busy")
+
+    def _check(self, wait: float, key_id: str | None, cause: Cause) -> None:
+        """Raise `RateLimited`, and count it for the key, if it has to wait."""
+        if wait > 0:
+            self._keyring.refusals.add(key_id, cause)
+        _check_wait(wait)
+
+    async def _take_budget(self, key_id: str | None = None) -> None:
         """Count the request in the budget that all clients of the profile share; raises `RateLimited`."""
         name, profile = self._profile or ("", Profile())
         if profile.budget is not None:
             burst = profile.burst or self._limits.burst
-            _check_wait(await self._limiter.take(f"profile:{name}", profile.budget, burst))
+            self._check(await self._limiter.take(f"profile:{name}", profile.budget, burst), key_id, "budget")
 
     def _check_profile(self, key: ApiKey) -> None:
         """A websocket keeps the profile that it began with: raise `Unavailable` if the key has another one now."""

@@ -22,7 +22,8 @@ from sidecar.storage.keys import ApiKey, KeyChanges, KeyOverrides, Keys, KeyStat
 from sidecar.storage.last_start import LastStart
 from sidecar.storage.notices import Notices
 from sidecar.storage.pins import Pin, Pins, state_of
-from sidecar.storage.rollups import RollUps
+from sidecar.storage.refusals import NO_KEY, Cause, Refusals
+from sidecar.storage.rollups import NOT_SCANNED, RollUps
 from sidecar.storage.schema import MAX_NAME, MAX_QUERY, MAX_RULE_CHANGES, MAX_TEAM, audit, decisions, storable
 from sidecar.storage.secrets import Secret, Secrets
 from sidecar.storage.sessions import Session, Sessions
@@ -38,6 +39,8 @@ __all__ = [
     "MAX_TEAM",
     "MAX_TEAMS",
     "MAX_VIEWS",
+    "NOT_SCANNED",
+    "NO_KEY",
     "SCANS",
     "SHARED",
     "TREND_ROWS",
@@ -47,6 +50,7 @@ __all__ = [
     "ApiKey",
     "Audit",
     "Bucket",
+    "Cause",
     "ChangeResult",
     "Cost",
     "DecisionPage",
@@ -68,6 +72,7 @@ __all__ = [
     "Notices",
     "Pin",
     "Pins",
+    "Refusals",
     "Role",
     "RuleException",
     "Secret",
@@ -111,6 +116,7 @@ class Store:
         self.pins = Pins(database)
         self.views = Views(database)
         self.last_start = LastStart(database)
+        self.refusals = Refusals(database)
 
     @property
     def place(self) -> str:

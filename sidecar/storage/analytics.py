@@ -18,7 +18,7 @@ from sqlalchemy import BigInteger, ColumnElement, Select, Text, case, cast, extr
 
 from sidecar.storage.database import Database
 from sidecar.storage.decision_filter import Filter, conditions, names_of
-from sidecar.storage.rollups import HOUR, Dimension, Hours, Names, RollUps
+from sidecar.storage.rollups import HOUR, NOT_SCANNED, Dimension, Hours, Names, RollUps
 from sidecar.storage.schema import decisions as table
 from sidecar.types import Label
 
@@ -113,13 +113,16 @@ class Analytics:
         return [(int(number), int(scans), int(blocked or 0)) for number, scans, blocked in rows]
 
     async def by(self, column: Grouping, criteria: Filter = SCANS) -> list[Group]:
-        """The most frequent values of a column, at most `MAX_GROUPS`."""
+        """The most frequent values of a column, at most `MAX_GROUPS`; of layers those that decided."""
         if column in _DIMENSIONS and (hours := await self.hours(criteria, keys=column == "key_id")):
             groups = await self._rollups.by_name(_DIMENSIONS[column], hours, MAX_GROUPS, names_of(criteria))
             return [Group(value or None, scans, blocked) for value, scans, blocked in groups]
         name = table.c[column]
+        conditions_of_layer = [name != NOT_SCANNED] if column == "layer_used" else []
         counts = select(name, func.count().label("n"), _BLOCKED).group_by(name)
-        rows = await self._rows(filtered(counts, criteria).order_by(func.count().desc(), name).limit(MAX_GROUPS))
+        rows = await self._rows(
+            filtered(counts, criteria).where(*conditions_of_layer).order_by(func.count().desc(), name).limit(MAX_GROUPS)
+        )
         return [Group(value, int(scans), int(blocked or 0)) for value, scans, blocked in rows]
 
     async def by_label(self, criteria: Filter = SCANS) -> dict[Label, int]:

@@ -7,19 +7,33 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from sqlalchemy import Column, ColumnElement, TableValuedAlias, Text, and_, exists, func, literal_column, not_, or_
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    TableValuedAlias,
+    Text,
+    and_,
+    cast,
+    exists,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+)
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
 from sidecar.storage.rollups import NO_SCANS, UNKNOWN_ROUTE, Names
 from sidecar.storage.schema import decisions as table
+from sidecar.storage.schema import exceptions
 from sidecar.storage.teams import ids_of, of_teams
 
 if TYPE_CHECKING:
     from sidecar.storage.decisions import DecisionRow
 
 _BOUNDS = frozenset({"since", "until", "key_id", "before", "teams", "text_hidden"})
-_OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind"})
+_OF_FLAGGED = frozenset({"label", "action", "recommended", "outcome", "kind", "door", "failure"})
 _COLUMNS_OF = {
     "label": ("threats",),
     "key_id": ("key_id",),
@@ -28,11 +42,14 @@ _COLUMNS_OF = {
     "outcome": ("failure", "unscanned"),
     "without": ("key_id", "model"),
     "rule": ("findings",),
+    "rule_begins": ("findings",),
+    "risk": ("risk_score",),
+    "review": ("findings",),
     "ran": ("layers",),
     "words": ("route", "digest", "findings", "request", "text"),
 }
 """The columns of each further criterion; every one has `id` and `at`."""
-_EQUAL = ("key_id", "model", "action", "layer_used", "recommended", "client")
+_EQUAL = ("key_id", "model", "action", "layer_used", "recommended", "client", "door", "failure")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +71,17 @@ class Filter:
     outcome: Literal["failed", "unscanned"] | None = None
     """Those that could not be scanned, or that reached the model unscanned."""
     without: Literal["key", "model"] | None = None
+    door: str | None = None
+    """An entry point."""
+    failure: str | None = None
+    """Why it could not be scanned, or was not accepted."""
+    risk: float | None = None
+    """The least risk."""
+    review: Literal["marked", "excepted"] | None = None
+    """Those marked as false positives, or those with a finding that did not count because of an exception."""
     rule: str | None = None
+    rule_begins: str | None = None
+    """The beginning of the id of a rule, in upper or lower case."""
     ran: str | None = None
     """A layer that ran, whether it decided or not."""
     words: str | None = None
@@ -86,6 +113,7 @@ def is_indexed(criteria: Filter) -> bool:
 def is_flagged(criteria: Filter) -> bool:
     """Whether only flagged rows (`schema.FLAGGED`) can match."""
     is_refused = criteria.action not in {None, "allow"} or criteria.recommended == "block"
+    is_refused = is_refused or criteria.failure is not None
     return is_refused or criteria.label is not None or criteria.outcome is not None
 
 
@@ -135,11 +163,25 @@ def conditions(criteria: Filter, columns: Any = table.c) -> list[ColumnElement[b
         clauses.append((columns.failure if criteria.outcome == "failed" else columns.unscanned).is_not(None))
     if criteria.without is not None:
         clauses.append((columns.key_id if criteria.without == "key" else columns.model).is_(None))
-    if criteria.rule is not None:
-        clauses.append(_has_item(columns.findings, json_member("rule") == criteria.rule))
+    if criteria.risk is not None:
+        clauses.append(columns.risk_score >= criteria.risk)
+    clauses += _of_findings(columns, criteria)
     if criteria.ran is not None:
         clauses.append(_has_item(columns.layers, json_member("layer") == criteria.ran))
     return clauses if criteria.words is None else [*clauses, _mentions(columns, criteria)]
+
+
+def _of_findings(columns: Any, criteria: Filter) -> list[ColumnElement[bool]]:
+    clauses: list[ColumnElement[bool]] = []
+    if criteria.rule is not None:
+        clauses.append(_has_item(columns.findings, json_member("rule") == criteria.rule))
+    if criteria.rule_begins is not None:
+        clauses.append(_has_item(columns.findings, _begins("rule", criteria.rule_begins)))
+    if criteria.review == "marked":
+        clauses.append(columns.id.in_(select(exceptions.c.decision).where(exceptions.c.decision.is_not(None))))
+    if criteria.review == "excepted":
+        clauses.append(_has_item(columns.findings, is_excepted()))
+    return clauses
 
 
 def _is_scan(columns: Any) -> ColumnElement[bool]:
@@ -151,9 +193,7 @@ def _is_scan(columns: Any) -> ColumnElement[bool]:
 
 def _mentions(columns: Any, criteria: Filter) -> ColumnElement[bool]:
     words = criteria.words or ""
-    begins = {
-        name: func.lower(json_member(name)).startswith(words.lower(), autoescape=True) for name in ("rule", "path")
-    }
+    begins = {name: _begins(name, words) for name in ("rule", "path")}
     listed = or_(func.lower(json_member("tool")) == words.lower(), begins["path"])
     return or_(
         columns.id.startswith(words, autoescape=True),
@@ -163,6 +203,15 @@ def _mentions(columns: Any, criteria: Filter) -> ColumnElement[bool]:
         and_(columns.request.is_not(None), _has_item(columns.request, listed)),
         *([] if criteria.text_hidden else [columns.text.icontains(words, autoescape=True)]),
     )
+
+
+def _begins(name: str, words: str) -> ColumnElement[bool]:
+    return func.lower(json_member(name)).startswith(words.lower(), autoescape=True)
+
+
+def is_excepted() -> ColumnElement[bool]:
+    """Whether the current finding did not count because of an exception: `true`, which SQLite gives as 1."""
+    return cast(json_member("excepted"), Text).in_(("true", "1"))
 
 
 def json_member(name: str) -> ColumnElement[str]:

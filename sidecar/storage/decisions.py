@@ -13,7 +13,7 @@ from sidecar.errors import StoreConflict
 from sidecar.storage.checkpoints import Checkpoints
 from sidecar.storage.database import Database
 from sidecar.storage.decision_filter import Filter, bounds, columns_of, conditions, is_flagged, is_indexed, names_of
-from sidecar.storage.rollups import COUNTED, HOUR, Hours, RollUps
+from sidecar.storage.rollups import COUNTED, HOUR, NOT_SCANNED, Hours, RollUps
 from sidecar.storage.schema import FLAGGED
 from sidecar.storage.schema import decisions as table
 
@@ -29,7 +29,8 @@ class DecisionRow:
     """One row of the scan log. `text` and `reasoning` are None unless prompts are stored.
 
     `action` is what was done, `recommended` the action of the verdict; `threats` are labels separated by spaces;
-    `findings` and `layers` are plain lists for analysis. `door` is the entry point, `client` the address or its digest.
+    `findings` and `layers` are plain lists for analysis. `layer_used` is `none` where no layer ran.
+    `door` is the entry point, `client` the address or its digest.
     """
 
     id: str
@@ -60,6 +61,15 @@ class DecisionRow:
     """The texts of the request, without their content (`sidecar.decision_log.outline`)."""
     threshold: float | None = None
     """The score from which it blocks: that of the text whose score this is; None where no layer gave one."""
+    setting: str | None = None
+    """The setting that refused it although no score did: `pii`."""
+    replaced: int | None = None
+    """Values of personal data that were replaced before the scan; None: none."""
+
+    @property
+    def decided_by(self) -> str:
+        """The layer that decided, or that there was no scan: also of rows that name a layer although none ran."""
+        return self.layer_used if self.layers and self.layer_used != NOT_SCANNED else "not scanned"
 
 
 _COLUMNS = tuple(field.name for field in fields(DecisionRow))
@@ -67,10 +77,14 @@ _COLUMNS = tuple(field.name for field in fields(DecisionRow))
 
 @dataclass(frozen=True, slots=True)
 class DecisionPage:
-    """Rows of a list. `last_row`: the id of the last row that was looked at, if the log has older ones to look at."""
+    """Rows of a list. `last_row`: the id of the last row that was looked at, if the log has older ones to look at.
+
+    `matches`: how many rows match among those that were looked at, up to the bound that was asked for.
+    """
 
     rows: list[DecisionRow]
     last_row: str | None = None
+    matches: int = 0
 
 
 class Decisions:
@@ -113,24 +127,49 @@ class Decisions:
             return [_row(row, criteria) for row in (await connection.execute(newest)).mappings()]
 
     async def page(
-        self, criteria: Filter, sort: Sort = "at", *, limit: int = 100, offset: int = 0, window: int = WINDOW
+        self,
+        criteria: Filter,
+        sort: Sort = "at",
+        *,
+        limit: int = 100,
+        offset: int = 0,
+        window: int = WINDOW,
+        counted: int = 0,
     ) -> DecisionPage:
-        """The first matching rows by `sort`, the highest first, among the newest `window` within time and key."""
+        """The first matching rows by `sort`, the highest first, among the newest `window` within time and key.
+
+        `counted`: up to how many matches are counted.
+        """
         if sort == "at" and is_indexed(criteria):
-            return DecisionPage(await self.query(criteria, limit))
+            rows_of_page = await self.query(criteria, limit)
+            return DecisionPage(rows_of_page, matches=await self._count(criteria, counted) if counted else 0)
         near, order = await self._near(criteria, window)
         limits = [*bounds(near), *_flagged(near)]
         columns = (table.c[name] for name in columns_of(criteria) | {"id", "at", sort})
         newest = select(*columns).where(*limits).order_by(*order).limit(window).subquery()
         ranked = (newest.c[sort].desc(), newest.c.at.desc(), newest.c.id.desc())
-        ids = select(newest.c.id).where(*conditions(criteria, newest.c)).order_by(*ranked).offset(offset).limit(limit)
+        ids = (
+            select(newest.c.id)
+            .where(*conditions(criteria, newest.c))
+            .order_by(*ranked)
+            .offset(offset)
+            .limit(max(limit, counted))
+        )
         edge = select(table.c.id).where(*limits).order_by(*order).offset(window - 1).limit(1)
         async with self._database.read() as connection:
-            row_ids = list(await connection.scalars(ids))
+            matching_ids = list(await connection.scalars(ids))
+            row_ids = matching_ids[:limit]
             last_row = None if len(row_ids) >= limit else await connection.scalar(edge)
             matching = select(table).where(table.c.id.in_(row_ids))
             rows = {row["id"]: _row(row, criteria) for row in (await connection.execute(matching)).mappings()}
-            return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row)
+            return DecisionPage([rows[row_id] for row_id in row_ids if row_id in rows], last_row, len(matching_ids))
+
+    async def _count(self, criteria: Filter, most: int) -> int:
+        """How many rows match, up to so many: of a filter that indexes answer."""
+        near, order = await self._near(criteria, most)
+        ids = select(table.c.id).where(*conditions(near), *_flagged(near)).order_by(*order).limit(most).subquery()
+        async with self._database.read() as connection:
+            return int(await connection.scalar(select(func.count()).select_from(ids)) or 0)
 
     async def _near(self, criteria: Filter, rows: int | None) -> tuple[Filter, Order]:
         """The filter and the order by which a database finds so many of the newest rows (None: any number).

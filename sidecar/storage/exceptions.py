@@ -5,16 +5,26 @@ A text is stored as its digest only (`sidecar.scan.exceptions`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, literal_column, or_, select, true, update
 
 from sidecar.storage.database import Database
+from sidecar.storage.decision_filter import is_excepted, json_items, json_member
+from sidecar.storage.schema import decisions
 from sidecar.storage.schema import exceptions as table
 from sidecar.storage.teams import of_teams
+
+MAX_OF_DECISION = 100
+_MARK = (
+    func.coalesce(table.c.decision, table.c.id),
+    table.c.author,
+    table.c.reason,
+    func.coalesce(table.c.key_id, literal_column("''")),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,46 @@ class Exceptions:
         async with self._database.read() as connection:
             return int(await connection.scalar(number) or 0)
 
+    async def of_decision(self, decision_id: str) -> list[RuleException]:
+        """Those that were made by marking this decision, the newest first."""
+        marks = select(table).where(table.c.decision == decision_id)
+        return await self._select(marks.order_by(table.c.created_at.desc(), table.c.id).limit(MAX_OF_DECISION))
+
+    async def marks(
+        self, limit: int, *, offset: int = 0, rule: str = "", teams: Sequence[str] | None = None
+    ) -> list[list[RuleException]]:
+        """The exceptions mark by mark, the newest first: those of one decision, author, reason and key together."""
+        newest = func.max(table.c.created_at).desc()
+        marks = select(*_MARK).where(*_of(rule, teams)).group_by(*_MARK).order_by(newest, _MARK[0])
+        async with self._database.read() as connection:
+            keys = [tuple(row) for row in await connection.execute(marks.offset(offset).limit(limit))]
+            statement = select(table).where(_MARK[0].in_([key[0] for key in keys])).order_by(table.c.rule, table.c.id)
+            rows = [RuleException(**row) for row in (await connection.execute(statement)).mappings()]
+        by_mark: dict[tuple[str, ...], list[RuleException]] = {key: [] for key in keys}
+        for row in rows:
+            by_mark.get(mark_of(row), []).append(row)
+        return list(by_mark.values())
+
+    async def count_marks(self, rule: str = "", *, teams: Sequence[str] | None = None) -> int:
+        """How many marks there are in all, or of a rule, or for keys of these teams."""
+        marks = select(*_MARK).where(*_of(rule, teams)).distinct().subquery()
+        async with self._database.read() as connection:
+            return int(await connection.scalar(select(func.count()).select_from(marks)) or 0)
+
+    async def applied(self, exceptions: Iterable[RuleException], window: int) -> dict[str, int]:
+        """How often each applied among the newest `window` decisions, by its id."""
+        listed = list(exceptions)
+        newest = select(decisions.c.id, decisions.c.key_id, decisions.c.findings)
+        recent = newest.order_by(decisions.c.at.desc(), decisions.c.id.desc()).limit(window).subquery()
+        names = [json_member(name).label(name) for name in ("rule", "layer", "digest")]
+        counts = select(*names, recent.c.key_id, func.count(recent.c.id.distinct()))
+        is_listed = json_member("digest").in_({exception.digest for exception in listed})
+        findings = counts.select_from(recent).join(json_items(recent.c.findings), true())
+        statement = findings.where(is_excepted(), is_listed)
+        async with self._database.read() as connection:
+            rows = [tuple(row) for row in await connection.execute(statement.group_by(*names, recent.c.key_id))]
+        return {exception.id: sum(row[4] for row in rows if _covers(exception, *row[:4])) for exception in listed}
+
     async def by_rule(self, teams: Sequence[str] | None = None) -> dict[str, Marks]:
         """The marks of each rule that has any, for keys of these teams."""
         decision = func.coalesce(table.c.decision, table.c.id)
@@ -104,6 +154,16 @@ class Exceptions:
     async def _select(self, statement: Any) -> list[RuleException]:
         async with self._database.read() as connection:
             return [RuleException(**row) for row in (await connection.execute(statement)).mappings()]
+
+
+def mark_of(exception: RuleException) -> tuple[str, str, str, str]:
+    """By what the exceptions of one mark are alike."""
+    return (exception.decision or exception.id, exception.author, exception.reason, exception.key_id or "")
+
+
+def _covers(exception: RuleException, rule: str, layer: str, digest: str, key_id: str | None) -> bool:
+    is_of_key = exception.key_id in {None, key_id}
+    return is_of_key and exception.digest == digest and exception.rule in {rule, f"{layer}:*"}
 
 
 def _of(rule: str, teams: Sequence[str] | None) -> list[ColumnElement[bool]]:

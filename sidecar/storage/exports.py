@@ -16,6 +16,7 @@ from typing import Any, Literal
 from sidecar.storage.audit import Audit, Event
 from sidecar.storage.decision_filter import Filter
 from sidecar.storage.decisions import DecisionRow, Decisions
+from sidecar.storage.keys import ApiKey
 from sidecar.util import json
 
 ExportFormat = Literal["csv", "jsonl"]
@@ -23,23 +24,32 @@ PAGE = 500
 CONTENT_TYPES: dict[ExportFormat, str] = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
 # Control characters, which may start terminal escape sequences: colours, titles, cursor movement.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_COLUMNS = tuple(field.name for field in fields(DecisionRow))
+_OF_ROW = tuple(field.name for field in fields(DecisionRow))
+_COLUMNS = (*_OF_ROW, "key_name", "team")
 _EVENT_COLUMNS = tuple(field.name for field in fields(Event))
 MAX_EVENTS = 100_000
 """Entries of the audit trail in one file; a time filter chooses others."""
+NO_KEYS: Mapping[str, ApiKey] = {}
 # Prefixes by which a spreadsheet recognizes a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%", "＝", "＋", "－", "＠")
 
 
 async def export(
-    decisions: Decisions, file_format: ExportFormat, criteria: Filter | None = None, page: int = PAGE
+    decisions: Decisions,
+    file_format: ExportFormat,
+    criteria: Filter | None = None,
+    page: int = PAGE,
+    keys: Mapping[str, ApiKey] = NO_KEYS,
 ) -> AsyncIterator[bytes]:
-    """All matching decisions, the newest first, in chunks of UTF-8. May raise `StoreError` between two chunks."""
+    """All matching decisions, the newest first, in chunks of UTF-8. May raise `StoreError` between two chunks.
+
+    `keys`: by id, those whose name and team a row has beside the id.
+    """
     if file_format == "csv":
         yield _rows([_COLUMNS])
     page_filter = criteria or Filter()
     while entries := await decisions.query(page_filter, page):
-        yield _rows([_cells(entry) for entry in entries]) if file_format == "csv" else _lines(entries)
+        yield _written([_values(entry, keys) for entry in entries], file_format)
         if len(entries) < page:
             return
         page_filter = replace(page_filter, before=entries[-1])
@@ -56,26 +66,26 @@ async def export_audit(
         events = await audit.query(**{**criteria, "before": before, "limit": page})
         if not events:
             return
-        yield _rows([_cells(event) for event in events]) if file_format == "csv" else _lines(events)
+        yield _written([{name: getattr(event, name) for name in _EVENT_COLUMNS} for event in events], file_format)
         before = events[-1].id
 
 
-def _lines(entries: Sequence[DecisionRow | Event]) -> bytes:
-    return b"".join(json.dumps(_values(entry)) + b"\n" for entry in entries)
+def _written(rows: Sequence[Mapping[str, Any]], file_format: ExportFormat) -> bytes:
+    if file_format == "csv":
+        return _rows([list(map(_cell, row.values())) for row in rows])
+    return b"".join(json.dumps(row) + b"\n" for row in rows)
 
 
-def _values(entry: DecisionRow | Event) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in (_COLUMNS if isinstance(entry, DecisionRow) else _EVENT_COLUMNS)}
+def _values(entry: DecisionRow, keys: Mapping[str, ApiKey]) -> dict[str, Any]:
+    key = keys.get(entry.key_id or "")
+    of_key = {"key_name": key and key.name, "team": key and key.team}
+    return {name: getattr(entry, name) for name in _OF_ROW} | of_key
 
 
 def _rows(rows: Sequence[Sequence[str]]) -> bytes:
     output = io.StringIO()
     csv.writer(output, quoting=csv.QUOTE_ALL).writerows(rows)
     return output.getvalue().encode("utf-8", "replace")
-
-
-def _cells(entry: DecisionRow | Event) -> list[str]:
-    return [_cell(value) for value in _values(entry).values()]
 
 
 def _cell(value: Any) -> str:

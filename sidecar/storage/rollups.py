@@ -38,6 +38,8 @@ _Totals = dict[tuple[str, int, str], list[int]]
 
 NO_SCANS = ("route_not_allowed", "not_found", "upgrade_refused")
 """Failures of requests that nobody would have scanned."""
+NOT_SCANNED = "none"
+"""The layer of a decision that no layer made: nothing was read, or there was nothing to scan."""
 UNKNOWN_ROUTE = "unknown_route"
 """What is unscanned of a request for a path that is not served, where it is forwarded all the same."""
 COUNTED = (
@@ -267,7 +269,8 @@ def _names(row: Any) -> Iterator[tuple[Dimension, str]]:
     yield "all", ""
     yield "key", row.key_id or ""
     yield "model", row.model or ""
-    yield "layer", row.layer_used
+    if row.layer_used != NOT_SCANNED:
+        yield "layer", row.layer_used
     yield "latency", str(rounded(row.latency_ms))
     for label in row.threats.split():
         yield "label", label

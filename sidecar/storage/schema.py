@@ -150,6 +150,8 @@ decisions = Table(
     _text("client", 64, nullable=True),
     Column("request", JSON(none_as_null=True), nullable=True),
     Column("threshold", Float, nullable=True),
+    _text("setting", 16, nullable=True),
+    Column("replaced", Integer, nullable=True),
     Index("decisions_by_time", "at", "id"),
     Index("decisions_flagged", *FLAGGED_COLUMNS, sqlite_where=text(FLAGGED), postgresql_where=text(FLAGGED)),
     Index("decisions_by_key", "key_id", "at"),
@@ -168,6 +170,16 @@ hourly = Table(
     Column("failed", Integer, nullable=False),
     Column("microseconds", BigInteger, nullable=False, server_default="0"),
     Index("hourly_of_keys", "name", "hour", sqlite_where=text(OF_KEYS), postgresql_where=text(OF_KEYS)),
+)
+
+refusals = Table(
+    "refusals",
+    metadata,
+    _text("key_id", 8, primary_key=True),
+    Column("hour", Integer, primary_key=True, autoincrement=False),
+    _text("cause", 8, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Index("refusals_by_hour", "hour"),
 )
 
 secrets = Table(
@@ -249,6 +261,7 @@ exceptions = Table(
     Column("revoked_at", Moment),
     _text("revoked_by", 64, nullable=True),
     Index("exceptions_by_end", "expires_at"),
+    Index("exceptions_by_decision", "decision"),
 )
 
 disagreements = Table(

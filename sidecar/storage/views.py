@@ -66,6 +66,11 @@ class Views:
         async with self._database.write() as connection:
             await connection.execute(update(table).where(table.c.id == view_id).values(name=name))
 
+    async def change(self, view_id: str, query: str) -> None:
+        """Give it another filter."""
+        async with self._database.write() as connection:
+            await connection.execute(update(table).where(table.c.id == view_id).values(query=query))
+
     async def remove(self, view_id: str) -> None:
         """Delete it."""
         async with self._database.write() as connection:

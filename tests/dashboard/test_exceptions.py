@@ -58,7 +58,7 @@ async def test_a_marked_decision_excepts_its_rules(site: DashboardSite) -> None:
     assert exception.reason == FORM["reason"]
     assert timedelta(days=6) < exception.expires_at - datetime.now(UTC) <= timedelta(days=7)
     listed = await site.vic.get("/exceptions?done=added")
-    assert "INJ-1 holds every key Our own <b>docs</b> ada" in listed.text
+    assert "INJ-1 holds every key Our own <b>docs</b> ada 0" in listed.text
     assert "Revoke" not in listed.text
     (event,) = await site.store.audit.query(action="exception_added")
     assert (event.actor, event.target) == ("ada", exception.id)
@@ -96,7 +96,7 @@ async def test_a_wrong_form_excepts_nothing(site: DashboardSite, fields: dict[st
 
 async def test_only_what_was_worth_a_block_can_be_excepted(site: DashboardSite) -> None:
     """Other decisions have no button, and viewers have none at all."""
-    assert await mark(site) == 400
+    assert await mark(site) == 404
     await site.store.decisions.add([log_row()])
     assert "False positive?" not in (await site.ada.get(f"/decisions/{log_row().id}")).text
     assert await mark(site) == 400
@@ -201,7 +201,7 @@ async def test_all_errors_of_an_exception_are_shown_at_once(site: DashboardSite)
     assert page.status == 400
     assert "at most 366 days" in page.text
     assert "Say why" in page.text
-    assert path in page.reader.links
+    assert "Why it is harmless" in page.text
 
 
 async def test_a_text_that_was_excepted_on_the_dashboard_passes_every_layer(tmp_path: Path) -> None:
@@ -292,3 +292,60 @@ async def test_many_exceptions_come_page_by_page(site: DashboardSite) -> None:
     seen = first.text + second.text
     assert [seen.count(f"reason {n}.") for n in range(4)] == [1, 0, 1, 0]
     assert sum(seen.count(f"reason {n}.") for n in range(0, 2 * PAGE + 20, 2)) == PAGE + 10
+
+
+async def test_a_mark_leaves_its_trace_and_no_second_form(site: DashboardSite) -> None:
+    """Who, when and why on the page of the decision; a second mark is refused; once revoked, there is a form again."""
+    await site.store.decisions.add([log_row(findings=[MARKED], layers=ALL_ASKED)])
+    assert await mark(site) == 303
+    path = f"/decisions/{log_row().id}"
+    page = await site.ada.get(path)
+    assert "UTC by ada: Our own <b>docs</b> INJ-1 holds" in page.text
+    assert not any(form["action"].endswith("/exception") for form in page.reader.forms)
+    assert await mark(site) == 409
+    (exception,) = await site.store.exceptions.query()
+    await site.ada.post(f"/exceptions/{exception.id}/revoke", page="/exceptions")
+    page = await site.ada.get(path)
+    assert "revoked on" in page.text
+    assert any(form["action"].endswith("/exception") for form in page.reader.forms)
+
+
+async def test_a_wrong_mark_comes_back_as_it_was_typed(site: DashboardSite) -> None:
+    """The page of the decision with all errors at their fields."""
+    await site.store.decisions.add([log_row(findings=[MARKED])])
+    fields = {"reason": "", "lasts": "9999d", "scope": "all"}
+    page = await site.ada.post(f"/decisions/{log_row().id}/exception", fields, page="/account")
+    assert page.status == 400
+    assert "Say why this text is harmless." in page.text
+    assert "An exception lasts for at most 366 days." in page.text
+    assert 'value="9999d"' in page.body
+    assert '<option value="all" selected>' in page.body
+
+
+async def test_the_exceptions_of_one_mark_are_one_entry(site: DashboardSite) -> None:
+    """With one button for all of them, single ones inside, and how often each applied in the newest decisions."""
+    excepted = {**MARKED, "decides": False, "excepted": True}
+    rows = [log_row(number, findings=[excepted], action="allow") for number in range(1, 4)]
+    await site.store.decisions.add([log_row(findings=[MARKED]), *rows])
+    assert await mark(site) == 303
+    page = await site.ada.get("/exceptions")
+    assert page.text.count("Our own <b>docs</b>") == 1
+    assert "INJ-1 llm_judge:* semantic:* holds every key Our own <b>docs</b> ada 3 0 0" in page.text
+    first, *single = [form["action"] for form in page.reader.forms if form["action"].endswith("/revoke")]
+    assert len(single) == 3
+    await site.ada.post(single[1], page="/exceptions")
+    assert [each.revoked_at is None for each in await site.store.exceptions.query()].count(False) == 1
+    await site.ada.post(first, {"all": "1"}, page="/exceptions")
+    assert all(each.revoked_by == "ada" for each in await site.store.exceptions.query())
+
+
+async def test_revoking_all_revokes_those_of_one_mark_alone(site: DashboardSite) -> None:
+    """Another mark of the same decision, with another author, stays."""
+    await site.store.decisions.add([log_row(findings=[MARKED])])
+    assert await mark(site) == 303
+    now = datetime.now(UTC)
+    later = RuleException("e9", "INJ-1", "d1", "mine", "oda", now, now + timedelta(days=1), decision=log_row().id)
+    await site.store.exceptions.add(later)
+    exception = next(each for each in await site.store.exceptions.query() if each.author == "ada")
+    await site.ada.post(f"/exceptions/{exception.id}/revoke", {"all": "1"}, page="/exceptions")
+    assert [each.id for each in await site.store.exceptions.query() if each.revoked_at is None] == ["e9"]

@@ -12,7 +12,7 @@ from dashboard import DashboardSite
 from sidecar.auth.api_keys import well_formed
 from sidecar.dashboard.paging import PAGE
 from sidecar.errors import Unauthorized
-from sidecar.storage import Store
+from sidecar.storage import Role, Store
 from sidecar.util.units import Rate
 
 HOSTILE = ["<script>alert(1)</script>", "=cmd()|'x'", "'; DROP TABLE api_keys; --", '"><img src=x>']
@@ -282,3 +282,32 @@ async def test_rules_of_a_key_are_those_of_the_profile_in_the_form(tmp_path: Pat
         refused = await site.ada.post(f"/keys/{key.id}", {"profile": "", "rules": "T-3=off"}, page=f"/keys/{key.id}")
         assert (refused.status, "T-3" in refused.text) == (400, True)
     await store.close()
+
+
+async def test_requests_over_a_limit_are_shown_for_their_key(site: DashboardSite) -> None:
+    """In the list, on the page of the key by cause, and on the overview, all of the chosen range."""
+    key, _ = await site.dependencies.keyring.create("batch")
+    other, _ = await site.dependencies.keyring.create("quiet")
+    hour = int(datetime.now(UTC).timestamp()) // 3600
+    await site.store.refusals.add(
+        {(key.id, hour, "rate"): 1234, (key.id, hour, "bytes"): 2, (key.id, hour - 72, "budget"): 5}
+    )
+    assert f"batch {key.id}" in (listed := (await site.vic.get("/keys")).text)
+    assert "1,236" in listed
+    assert "1,241" in (await site.vic.get("/keys?range=week")).text
+    assert "its rate or burst 1,234 its bytes a minute 2" in (await site.vic.get(f"/keys/{key.id}?range=day")).text
+    assert "the budget of its profile 5" in (await site.vic.get(f"/keys/{key.id}?range=week")).text
+    assert "None in this time" in (await site.vic.get(f"/keys/{other.id}")).text
+    overview = await site.vic.get("/?range=week")
+    assert "Over a limit 1,241" in overview.text
+    assert "/keys?range=week" in overview.reader.links
+    assert "Over a limit" not in (await site.vic.get(f"/?key={other.id}")).text
+
+
+async def test_requests_over_a_limit_of_other_teams_are_not_shown(site: DashboardSite) -> None:
+    """Nor is their number a part of a total."""
+    key, _ = await site.dependencies.keyring.create("batch", team="a")
+    await site.store.refusals.add({(key.id, int(datetime.now(UTC).timestamp()) // 3600, "rate"): 1234})
+    member = await site.member("bea", Role.OPERATOR, "b")
+    assert "1,234" not in (await member.get("/keys")).text + (await member.get("/")).text
+    assert (await member.get(f"/keys/{key.id}")).status == 404

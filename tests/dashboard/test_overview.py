@@ -176,3 +176,21 @@ async def test_details_of_a_key_are_those_of_its_newest_scans(store: Store, tmp_
         assert links
         assert "newest" not in (await site.vic.get("/?range=month")).text
         assert "old 9 9" in (await site.vic.get("/?range=month")).text
+
+
+async def test_an_empty_log_offers_a_first_request(site: DashboardSite) -> None:
+    """A line to paste, until there is a decision."""
+    page = await site.vic.get("/")
+    assert "No scan yet" in page.text
+    assert "/api/v1/prompt/scan" in page.text
+    await site.store.decisions.add([log_row()])
+    assert "No scan yet" not in (await site.vic.get("/")).text
+
+
+@pytest.mark.parametrize("path", ["/", "/trends"])
+async def test_a_time_that_ends_before_it_begins_comes_back_in_its_form(site: DashboardSite, path: str) -> None:
+    """With what was typed, and what is wrong at its field."""
+    page = await site.vic.get(f"{path}?since=2026-05-02T00:00&until=2026-05-01T00:00")
+    assert page.status == 400
+    assert "The end must lie after the beginning" in page.text
+    assert 'value="2026-05-02T00:00"' in page.body

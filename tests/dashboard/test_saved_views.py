@@ -34,12 +34,14 @@ async def test_a_list_is_saved_opened_renamed_and_deleted(site: DashboardSite) -
     assert (view.name, view.owner, view.author) == ("Attacks of today", "vic", "vic")
 
     listed = await site.vic.get(PATH)
-    assert "range: day, label: prompt_injection, action: block, sort: risk_score" in listed.text
+    assert (
+        "within the last: 24 hours, threat: prompt_injection, action: block, order: highest risk first" in listed.text
+    )
     link = f"{PATH}/{view.id}"
     assert link in listed.reader.links
     target = (await site.vic.get(link)).location
     rows = await site.vic.get(target)
-    assert [one for one in rows.reader.links if "/decisions/dec_" in one] == [f"/decisions/{log_row(1).id}"]
+    assert [one for one in rows.reader.links if "/decisions/dec_" in one] == [f"/decisions/{log_row(1).id}?{QUERY}"]
     assert f'href="{link}" aria-current="true">Attacks of today' in rows.body
     assert "Save this view" not in rows.text
 
@@ -122,3 +124,31 @@ async def test_a_name_is_text(site: DashboardSite) -> None:
         assert page.reader.tags.count("script") == 1
         assert "\u202e" not in page.body
         assert "<script>alert(1)</script>" in page.text
+
+
+async def test_two_views_do_not_share_a_name(site: DashboardSite) -> None:
+    """Neither an own one and a shared one, nor in other letters; the form of the new name keeps what was typed."""
+    await save(site.ada, "Blocked", shared="1")
+    assert (await save(site.vic, "blocked")).status == 409
+    await save(site.vic, "Mine")
+    view = next(each for each in await site.store.views.list("vic") if each.name == "Mine")
+    page = await site.vic.post(f"{PATH}/{view.id}/rename", {"name": "BLOCKED"}, page=PATH)
+    assert (page.status, "There is a view of this name already." in page.text) == (409, True)
+    assert 'value="BLOCKED"' in page.body
+    assert (await site.vic.post(f"{PATH}/{view.id}/rename", {"name": "mine"}, page=PATH)).status == 303
+
+
+async def test_a_view_is_updated_with_the_present_filter(site: DashboardSite) -> None:
+    """From the form on the list; a shared one by admins alone."""
+    await save(site.vic, "Mine")
+    await save(site.ada, "Ours", shared="1")
+    ours, mine = sorted(await site.store.views.list("vic"), key=lambda view: view.name, reverse=True)
+    page = await site.vic.get("/decisions?action=allow")
+    (form,) = [form for form in page.reader.forms if form["action"].endswith("/update")]
+    assert (form["action"], form["query"]) == (f"{PATH}/{mine.id}/update", "action=allow")
+    assert (await site.vic.post(form["action"], {"query": form["query"]}, page=PATH)).location == (
+        "/decisions?action=allow"
+    )
+    assert [view.query for view in await site.store.views.list("vic") if view.id == mine.id] == ["action=allow"]
+    assert (await site.vic.post(f"{PATH}/{ours.id}/update", {"query": ""}, page=PATH)).status == 403
+    assert (await site.vic.post(f"{PATH}/{mine.id}/update", {"query": "label=x"}, page=PATH)).status == 400

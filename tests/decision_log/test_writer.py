@@ -299,7 +299,9 @@ async def test_rows_that_come_during_a_write_wait_for_the_next(store: Store, mon
 
 
 async def test_old_rows_are_purged(store: Store) -> None:
-    """At startup and then hourly, rows older than `log.retention` are deleted."""
+    """At startup and then hourly, rows older than `log.retention` are deleted, and totals of requests over a limit."""
+    hour = int(time.time()) // 3600
+    await store.refusals.add({("k1", hour - 31 * 24, "rate"): 5, ("k1", hour, "rate"): 1})
     decision_log = await running_log(store)
     decision_log.record(decision(decision_log, 1, at=datetime.now(UTC) - timedelta(days=31)))
     decision_log.record(decision(decision_log, 2))
@@ -311,6 +313,8 @@ async def test_old_rows_are_purged(store: Store) -> None:
         await asyncio.sleep(0.02)
     await restarted.close()
     assert [entry.id for entry in await store.decisions.query(Filter())] == ["dec_2"]
+    now = datetime.now(UTC)
+    assert await store.refusals.total(now - timedelta(days=40), now + timedelta(hours=1)) == 1
 
 
 async def test_without_a_database_decisions_are_logged_and_counted() -> None:

@@ -43,6 +43,7 @@ async def test_values_become_names_and_nothing_else_changes() -> None:
     assert upstream.requests[0].json() == expected
     assert (reply.headers["x-sidecar-redacted"], reply.headers["x-sidecar-threats"]) == ("3", "pii_detected")
     assert reply.headers["x-sidecar-action"] == "allow"
+    assert (endpoint.decision.replaced, endpoint.decision.verdict.setting) == (3, None)
 
 
 async def test_what_the_application_holds_is_left_alone() -> None:
@@ -182,6 +183,7 @@ async def test_block_refuses_personal_data_that_the_scan_finds() -> None:
     async with recording() as upstream, run_proxy(upstream.url, pii="block") as endpoint:
         endpoint.scanner.layer = personal()
         reply = await endpoint.ask(chat(f"Mail {MAIL}."))
+        assert (endpoint.decision.replaced, endpoint.decision.verdict.setting) == (0, "pii")
         assert (await endpoint.ask(chat("Mail nobody."))).status == 200
     assert (reply.status, reply.error["code"], reply.error["param"]) == (400, "content_filter", "messages.0.content")
     assert len(upstream.requests) == 1

@@ -156,6 +156,18 @@ async def test_the_gatekeeper_checks_the_key_before_the_rate(tmp_path: Path) -> 
         assert [(await running.ask(key))[0] for key in ("junk", value, value, "junk")] == [401, 200, 429, 401]
 
 
+async def test_requests_over_a_limit_are_counted_for_their_key(tmp_path: Path) -> None:
+    """Those of its rate, and nothing else: not those that were admitted, nor those with a key that is not valid."""
+    async with gate(tmp_path, MemoryLimiter(), limits={"rate": "1/minute", "burst": 1}) as running:
+        first, second = running.values
+        assert [(await running.ask(key))[0] for key in (first, first, first, second, "junk")] == [
+            *(200, 429, 429, 200),
+            401,
+        ]
+        key_id = (await running.ring.authenticate(first)).id
+        assert {key[0]: number for key, number in running.ring.refusals._counts.items()} == {key_id: 2}
+
+
 @pytest.fixture(params=["memory", "redis"])
 async def limiter(request: pytest.FixtureRequest) -> AsyncIterator[Limiter]:
     """An empty limiter of each kind."""

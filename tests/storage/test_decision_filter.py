@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from storage.test_analytics import NOW, PLAIN
 
-from sidecar.storage import DecisionRow, Filter, Store
+from sidecar.storage import DecisionRow, Filter, RuleException, Store
 from sidecar.storage.decision_filter import is_flagged, is_indexed
 from sidecar.storage.rollups import is_scan
 
@@ -88,3 +88,53 @@ def test_what_indexes_answer() -> None:
     assert not is_indexed(Filter(action="block", rule="R-1"))
     assert all(is_flagged(Filter(**one)) for one in ({"action": "block"}, {"label": "x"}, {"outcome": "failed"}))
     assert not any(is_flagged(one) for one in (Filter(), Filter(action="allow"), Filter(rule="R-1")))
+
+
+MATCH = {"rule": "INJ-105", "label": "jailbreak", "excepted": False}
+REVIEWED = [
+    replace(PLAIN, id="dec_api", door="api", risk_score=0.2, failure="encoding", findings=[MATCH]),
+    replace(PLAIN, id="dec_mcp", door="mcp", risk_score=0.7, findings=[{**MATCH, "rule": "inj-9", "excepted": True}]),
+    replace(PLAIN, id="dec_inline", door="inline", risk_score=0.5, findings=[{**MATCH, "rule": "SMG-1"}]),
+]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "ids"),
+    [
+        ({"door": "api"}, "api"),
+        ({"failure": "encoding"}, "api"),
+        ({"failure": "encoding", "door": "mcp"}, ""),
+        ({"risk": 0.5}, "inline mcp"),
+        ({"rule_begins": "inj-"}, "api mcp"),
+        ({"rule_begins": "105"}, ""),
+        ({"rule_begins": "%"}, ""),
+        ({"rule": "INJ-10"}, ""),
+        ({"review": "excepted"}, "mcp"),
+        ({"review": "marked"}, "inline"),
+    ],
+)
+async def test_each_criterion_of_a_review(store: Store, chosen: dict[str, Any], ids: str) -> None:
+    """Entry point, cause, risk, the beginning of a rule, and exceptions; the page counts what it lists."""
+    await store.decisions.add(REVIEWED)
+    mark = RuleException("e1", "SMG-1", "d", "harmless", "ada", NOW, NOW + timedelta(days=1), decision="dec_inline")
+    await store.exceptions.add(mark)
+    page = await store.decisions.page(Filter(**chosen), counted=10)
+    assert sorted(row.id.removeprefix("dec_") for row in page.rows) == ids.split()
+    assert page.matches == len(ids.split())
+
+
+def test_the_cause_of_a_failure_is_answered_by_the_index_of_flagged_rows() -> None:
+    """So is the entry point beside it; a risk, a rule or an exception is looked for in a window of rows."""
+    assert is_flagged(Filter(failure="encoding"))
+    assert is_indexed(Filter(failure="encoding", door="api"))
+    assert not any(is_indexed(Filter(**chosen)) for chosen in ({"door": "api"}, {"risk": 0.5}, {"review": "marked"}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("chosen", [{"action": "block"}, {"model": "m"}])
+async def test_matches_are_counted_up_to_a_bound(store: Store, chosen: dict[str, Any]) -> None:
+    """However many there are, by an index and in a window."""
+    rows = [replace(PLAIN, id=f"dec_{number}", action="block", model="m") for number in range(30)]
+    await store.decisions.add(rows)
+    for counted, matches in ((100, 30), (21, 21)):
+        page = await store.decisions.page(Filter(**chosen), limit=5, counted=counted)
+        assert (len(page.rows), page.matches) == (5, matches)

@@ -43,6 +43,10 @@ AFTER_0010 = (
     "ALTER TABLE hourly DROP COLUMN microseconds",
     "DROP TABLE views",
     "DROP TABLE last_start",
+    "DROP TABLE refusals",
+    "ALTER TABLE decisions DROP COLUMN setting",
+    "ALTER TABLE decisions DROP COLUMN replaced",
+    "DROP INDEX exceptions_by_decision",
 )
 """Statements that undo the newest migrations."""
 OPEN = """
