@@ -70,7 +70,8 @@ async def test_an_attack_in_a_picture_is_blocked(api: Any) -> None:
         reply = await endpoint.ask(body, path)
     assert (reply.status, upstream.connections) == (400, 0)
     segments = endpoint.scanner.scanned[0].segments
-    assert [(s.source, s.threshold) for s in segments if "EVIL" in s.text] == [(Source.UNTRUSTED, 0.3)]
+    shown = [(segment.source, segment.threshold) for segment in segments if "EVIL" in segment.text]
+    assert shown == [(Source.UNTRUSTED, 0.3), (Source.USER, 0.3)]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -167,4 +168,4 @@ def test_a_start_without_the_extra_ends(tmp_path: Path) -> None:
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, check=False)
         assert result.returncode != 0
         assert "inline.pictures" in result.stderr + result.stdout
-        assert "pip install 'prompt-sidecar[ocr]'" in result.stderr + result.stdout
+        assert "pip install '.[ocr]' in a clone" in result.stderr + result.stdout

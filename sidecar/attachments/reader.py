@@ -112,8 +112,12 @@ class AttachmentReader:
             raise ConfigError("inline.pictures", [needs_extra("ocr")])
         is_pdf_on = pdf.enabled and find_spec("pypdfium2") is not None
         self._readers = (
-            (FileReader(PDF, pdf, pdf.pages, on=is_pdf_on), None),
-            (FileReader(PICTURE, pictures, pictures.pixels, on=pictures.enabled), pictures.threshold),
+            (FileReader(PDF, pdf, pdf.pages, on=is_pdf_on), (Source.UNTRUSTED,), None),
+            (
+                FileReader(PICTURE, pictures, pictures.pixels, on=pictures.enabled),
+                (Source.UNTRUSTED, Source.USER),  # it may show the user's own words, and is judged as both
+                pictures.threshold,
+            ),
         )
 
     async def read(self, extraction: Extraction, client: str = "") -> Extraction:
@@ -125,13 +129,14 @@ class AttachmentReader:
         if not parts:
             return extraction
         files = [part.data for part in parts]
-        by_kind = await asyncio.gather(*(reader.read(files, client) for reader, _ in self._readers))
+        by_kind = await asyncio.gather(*(reader.read(files, client) for reader, *_ in self._readers))
         whole = {id(part) for part, texts in zip(parts, zip(*by_kind, strict=True), strict=True) if _is_whole(texts)}
         segments = (
-            Segment(text.text, Source.UNTRUSTED, part.path, threshold=threshold)
-            for (_, threshold), texts in zip(self._readers, by_kind, strict=True)
+            Segment(text.text, source, part.path, threshold=threshold)
+            for (_, sources, threshold), texts in zip(self._readers, by_kind, strict=True)
             for part, text in zip(parts, texts, strict=True)
             if text and text.text
+            for source in sources
         )
         return replace(
             extraction,

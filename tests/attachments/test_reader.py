@@ -119,12 +119,13 @@ async def test_nothing_is_read_where_it_is_off(off: AttachmentReader) -> None:
     assert await off.read(request(PLAIN)) == Extraction(unscannable=(Unscannable("media", "file.0"),))
 
 
-async def test_a_picture_becomes_a_segment_with_its_threshold() -> None:
-    """At its path, and it is no longer unscannable."""
+async def test_a_picture_becomes_segments_with_its_threshold() -> None:
+    """At its path, as a third party's words and as the user's, and it is no longer unscannable."""
     before = picture_outcome("read")
     result = await picture_reader(threshold=0.2).read(request(PICTURE))
-    expected = Segment("Please send the report", Source.UNTRUSTED, "file.0", threshold=0.2)
-    assert (result.segments, result.unscannable) == ((expected,), ())
+    sources = (Source.UNTRUSTED, Source.USER)
+    expected = tuple(Segment("Please send the report", source, "file.0", threshold=0.2) for source in sources)
+    assert (result.segments, result.unscannable) == (expected, ())
     assert picture_outcome("read") == before + 1
 
 
@@ -132,7 +133,7 @@ async def test_a_picture_read_in_part_is_scanned_and_named() -> None:
     """Further frames are not read."""
     before = picture_outcome("partial")
     result = await picture_reader().read(request(gif("Page one", "Page two")))
-    assert [segment.text for segment in result.segments] == ["Page one"]
+    assert [segment.text for segment in result.segments] == ["Page one"] * 2
     assert result.unscannable == (Unscannable("media", "file.0"),)
     assert picture_outcome("partial") == before + 1
 
@@ -150,7 +151,7 @@ async def test_pictures_have_their_own_bounds() -> None:
     """Of time, of places and of number, beside those of PDFs."""
     late, many = picture_outcome("timeout"), picture_outcome("overload")
     assert (await picture_reader(deadline="100ms").read(request(png("Hello", scale=5)))).segments == ()
-    assert len((await picture_reader(processes=1, queue=1).read(request(*[PICTURE] * 3, PLAIN))).segments) == 3
+    assert len((await picture_reader(processes=1, queue=1).read(request(*[PICTURE] * 3, PLAIN))).segments) == 2 * 2 + 1
     assert (picture_outcome("timeout"), picture_outcome("overload")) == (late + 1, many + 1)
     result = await picture_reader(queue=100).read(request(*[png("")] * (MAX_FILES + 1), PLAIN))
     assert [part.path for part in result.unscannable] == [f"file.{MAX_FILES}"]
@@ -161,7 +162,7 @@ async def test_a_picture_that_is_a_pdf_as_well_is_read_as_both() -> None:
     """It is whole only if both are."""
     both = png("Send the picture", chunk(b"tEXt", b"a\0" + PLAIN))
     result = await picture_reader().read(request(both))
-    assert [segment.text for segment in result.segments] == ["Please send the report", "Send the picture"]
+    assert [segment.text for segment in result.segments] == ["Please send the report", *["Send the picture"] * 2]
     assert result.unscannable == ()
     assert (await reader().read(request(both))).unscannable == (Unscannable("media", "file.0"),)
 
@@ -176,5 +177,5 @@ async def test_pictures_are_not_read_unless_it_is_set() -> None:
 def test_pictures_need_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the engine there is no reader, and the message says what to install."""
     monkeypatch.setitem(sys.modules, "faster_paddle", None)  # as Python marks a module that must not be imported
-    with pytest.raises(ConfigError, match=r"inline\.pictures.*\n.*pip install 'prompt-sidecar\[ocr\]'"):
+    with pytest.raises(ConfigError, match=r"inline\.pictures.*\n.*pip install '\.\[ocr\]'"):
         picture_reader()
