@@ -68,7 +68,7 @@ async def test_rules_are_sorted_by_hits_marks_score_and_id(site: DashboardSite) 
         page = await site.vic.get(f"/policies?sort={sort}")
         assert ids(page.reader.links) == (order or ["INJ-1", "INJ-2"]), sort
         assert 'aria-sort="' in page.body
-    assert {"/decisions?rule=INJ-2", "/exceptions?rule=INJ-1"} <= set(page.reader.links)
+    assert {"/decisions?rule_id=INJ-2", "/exceptions?rule=INJ-1"} <= set(page.reader.links)
     rows = await site.vic.get("/decisions?rule=INJ-2")
     assert sum(link.startswith("/decisions/dec_") for link in rows.reader.links) == 3
     rule = await site.vic.get("/policies/INJ-1")
