@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, cast
 
 import aiohttp
@@ -191,7 +192,8 @@ async def run_proxy(
     forward = await upstream.open(merged.upstream, merged.models)
     app = web.Application(middlewares=[error_boundary()])
     rules = personal() if merged.scans_for_pii else None
-    gatekeeper = gatekeeper or Gatekeeper(cast("KeyRing", None), MemoryLimiter(), merged)  # no key is ever sent
+    no_keys = SimpleNamespace(refusals=SimpleNamespace(add=lambda _key, _cause: None))  # no key is ever sent
+    gatekeeper = gatekeeper or Gatekeeper(cast("KeyRing", no_keys), MemoryLimiter(), merged)
     readers = (Vocabularies(merged.inline.vocabularies), AttachmentReader(merged.inline))
     proxy = Proxy(scanner, decision_log, forward, merged, gatekeeper, rules, *readers)
     app.router.add_route("*", "/{tail:.*}", proxy.handle)

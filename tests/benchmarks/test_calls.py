@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.calls import configured, measure
 
-CALLS, OBJECTS, CHANGES = 282, 18, 154
+CALLS, OBJECTS, CHANGES = 286, 18, 154
 """Current counts with the rules alone, and a margin; the goals are 300, 18 and 60."""
 
 
