@@ -246,7 +246,8 @@ def settings(folder: Path, **sections: object) -> Settings:
 def dependencies(chosen: Settings, store: Store) -> Dependencies:
     """The dependencies of a dashboard with that store."""
     rules = policy.load([chosen.policies[0]])
-    engine = Engine([Stage(RulesLayer(rules))], EngineConfig(revision=rules.revision), Bulkhead(8, 8))
+    exceptions = RuleExceptions(store)
+    engine = Engine([Stage(RulesLayer(rules))], EngineConfig(revision=rules.revision), Bulkhead(8, 8), exceptions)
     return Dependencies(
         chosen,
         store,
@@ -254,7 +255,7 @@ def dependencies(chosen: Settings, store: Store) -> Dependencies:
         MemoryLimiter(),
         lambda: engine,
         lambda: rules,
-        RuleExceptions(store),
+        exceptions,
         lambda: ServiceStatus(
             settings=chosen,
             layers={LayerName.RULES: True},

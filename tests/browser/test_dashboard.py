@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -32,8 +34,9 @@ PAGES = (
     "/shadow",
     "/mcp",
     "/reference",
+    "/settings",
 )
-PAGES_FOR_ADMINS = ("/users", "/audit", "/account")
+PAGES_FOR_ADMINS = ("/users", "/audit", "/account", "/alerts")
 pytestmark = IN_A_BROWSER
 
 
@@ -54,18 +57,41 @@ def page(browser: Browser) -> Iterator[Page]:
     assert messages == []
 
 
+class Receiver(BaseHTTPRequestHandler):
+    """Takes every alert."""
+
+    def do_POST(self) -> None:
+        """Answer any path."""
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
 @pytest.fixture(scope="module")
-def replicas(start_sidecar: StartSidecar) -> list[SidecarProcess]:
+def webhook() -> Iterator[str]:
+    """The address of a receiver of alerts."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def replicas(start_sidecar: StartSidecar, webhook: str) -> list[SidecarProcess]:
     """Two sidecars with one store."""
-    first = start_sidecar({**RULES_ONLY, "log": {"prompts": "full"}})
+    first = start_sidecar({**RULES_ONLY, "log": {"prompts": "full"}, "alerts": {"url": webhook}})
     store = {"store": {"url": f"sqlite:///{first.folder}/sidecar.db"}}
     return [first, start_sidecar({**RULES_ONLY, **store})]
 
 
-def scan(replica: SidecarProcess, key: str) -> tuple[int, str | None]:
-    """Status and action for the attack."""
+def scan(replica: SidecarProcess, key: str, prompt: str = ATTACK) -> tuple[int, str | None]:
+    """Status and action for the attack, or another prompt."""
     url = f"{replica.base}/api/v1/prompt/scan"
-    answer = httpx.post(url, headers={"X-API-Key": key}, json={"prompt": ATTACK}, timeout=30)
+    answer = httpx.post(url, headers={"X-API-Key": key}, json={"prompt": prompt}, timeout=30)
     return answer.status_code, answer.json().get("action")
 
 
@@ -124,6 +150,24 @@ def look(page: Page) -> None:
         assert not page.evaluate("document.documentElement.scrollWidth > innerWidth"), (page.url, width)
 
 
+def look_at_all(page: Page, base: str) -> None:
+    """Every page of an admin, with a test alert and with results of the playground."""
+    for path in (*PAGES, *PAGES_FOR_ADMINS):
+        page.goto(base + path)
+        look(page)
+    page.goto(f"{base}/alerts")
+    page.get_by_role("button", name="Send a test alert").click()
+    page.get_by_role("region", name="Newest alerts").wait_for()
+    look(page)
+    for kind, results in (("prompt", "Verdict"), ("batch", "Results"), ("conversation", "Verdict")):
+        page.goto(f"{base}/playground")
+        page.get_by_label("What it is").select_option(kind)
+        page.get_by_label("Prompt", exact=True).fill(f"user: {ATTACK}\nuser: {ATTACK * 9}")
+        page.get_by_role("button", name="Scan").click()
+        page.get_by_role("heading", name=results).wait_for()
+        look(page)
+
+
 def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], page: Page) -> None:
     """First start, login, key, scan, decision, false positive, rotation, revocation on a second replica, all pages."""
     first, second = replicas
@@ -172,19 +216,51 @@ def test_from_the_first_start_to_a_revoked_key(replicas: list[SidecarProcess], p
 
     change_limits(page, new)
     assert [scan(first, new)[0] for _ in range(2)] == [200, 429]
-    for path in (*PAGES, *PAGES_FOR_ADMINS):
-        page.goto(first.admin + path)
-        look(page)
+    look_at_all(page, first.admin)
 
 
-def test_a_time_is_drawn_over_a_chart(replicas: list[SidecarProcess], page: Page) -> None:
-    """On the overview and the trends: from the first column under the pointer to the last, with the key kept."""
-    created = replicas[0].cli("admin", "create", "zoe", "--config", str(replicas[0].config))
-    page.goto(created.stdout.decode().strip())
+def sign_in(page: Page, replica: SidecarProcess, name: str) -> None:
+    """Create an admin, and log in as this one."""
+    page.goto(replica.cli("admin", "create", name, "--config", str(replica.config)).stdout.decode().strip())
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_label("The same again").fill(PASSWORD)
     page.get_by_role("button", name="Save and log in").click()
     page.get_by_role("button", name="Log out").wait_for()
+
+
+def cells_beyond(page: Page) -> list[str]:
+    """The texts of cells of cards that are hidden, cut, or wider than the page; not of those for wide pages alone."""
+    return page.evaluate("""() => [...document.querySelectorAll("table.cards tbody :is(th, td):not(.extra)")]
+      .filter(cell => {
+        const {left, right, height} = cell.getBoundingClientRect();
+        return !height || left < 0 || right > innerWidth || cell.scrollWidth > cell.clientWidth;
+      }).map(cell => cell.innerText)""")
+
+
+def test_tables_on_a_phone_show_all_their_cells(replicas: list[SidecarProcess], page: Page) -> None:
+    """However long a name or a reason without a blank is, no cell goes beyond the width of the page."""
+    first, long = replicas[0], "w" * 64
+    sign_in(page, first, long)
+    key = create_key(page, long)
+    assert scan(first, key, f"{ATTACK} Now.") == (200, "block")
+    page.goto(f"{first.admin}/decisions?key={key[4:12]}")
+    while not page.locator("tbody a").count():  # rows are written in batches
+        page.reload()
+    page.locator("tbody a").first.click()
+    page.get_by_text("False positive?").click()
+    page.get_by_label("Why it is harmless").fill(long * 3)
+    page.get_by_role("button", name="Mark as false positive").click()
+    page.get_by_text("Marked: this text is allowed").wait_for()
+    page.set_viewport_size({"width": min(WIDTHS), "height": 900})
+    for path in ("/decisions", "/keys", "/exceptions", "/users"):
+        page.goto(first.admin + path)
+        assert page.locator("table.cards tbody tr").filter(has_text=long).count(), path
+        assert cells_beyond(page) == [], path
+
+
+def test_a_time_is_drawn_over_a_chart(replicas: list[SidecarProcess], page: Page) -> None:
+    """On the overview and the trends: from the first column under the pointer to the last, with the key kept."""
+    sign_in(page, replicas[0], "zoe")
     for path in ("/", "/trends"):
         page.goto(f"{replicas[0].admin}{path}?range=day&key=nYde49iV")
         chart = page.locator("svg.chart").first
@@ -207,12 +283,7 @@ def test_a_time_is_drawn_over_a_chart(replicas: list[SidecarProcess], page: Page
 
 def test_a_view_is_saved_and_opened_with_the_keyboard(replicas: list[SidecarProcess], page: Page) -> None:
     """By tab and enter alone; the list that it leads to names it as the current one."""
-    created = replicas[0].cli("admin", "create", "kay", "--config", str(replicas[0].config))
-    page.goto(created.stdout.decode().strip())
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_label("The same again").fill(PASSWORD)
-    page.get_by_role("button", name="Save and log in").click()
-    page.get_by_role("button", name="Log out").wait_for()
+    sign_in(page, replicas[0], "kay")
     page.goto(f"{replicas[0].admin}/decisions?action=block&range=week")
     page.get_by_text("Save this view").press("Enter")
     look(page)

@@ -292,6 +292,17 @@ async def test_a_filter_with_errors_comes_back_as_it_was_typed(site: DashboardSi
     assert "/dec_" not in page.body
 
 
+@pytest.mark.parametrize(
+    ("query", "is_open"),
+    [("", False), ("?sort=latency_ms", False), ("?action=block", True), ("?without=key", True), ("?risk=7", True)],
+)
+async def test_the_filter_is_open_where_it_is_set(site: DashboardSite, query: str, is_open: bool) -> None:
+    """With one criterion or a wrong one; an order alone is no filter."""
+    body = (await site.vic.get(f"/decisions{query}")).body
+    tag = body[: body.index("<summary>Filter and sort</summary>")].rstrip().rpartition("<")[2]
+    assert tag == ("details open>" if is_open else "details>")
+
+
 async def test_what_was_no_scan_was_decided_by_no_layer(site: DashboardSite) -> None:
     """Neither on its page, nor in the list, nor among the layers that decided; older rows name a layer anyhow."""
     values = {"findings": [], "layers": [], "threats": "", "failure": "encoding", "risk_score": 0.0}

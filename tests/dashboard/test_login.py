@@ -175,7 +175,7 @@ async def test_a_page_that_needs_a_login_is_remembered(site: DashboardSite) -> N
 
 
 async def test_all_errors_of_a_password_form_are_shown_at_once(site: DashboardSite) -> None:
-    """Of an invitation name, password and repetition; of a change the current password, too."""
+    """Of an invitation password and repetition; of a change the current password, too."""
     link = (await invite(site.store, "eve", Role.VIEWER, "ada")).removeprefix(site.base)
     page = await site.visitor().post(link, {"name": "eve", "password": "short", "again": "other"})
     assert page.body.count('aria-invalid="true"') == 2
@@ -184,3 +184,24 @@ async def test_all_errors_of_a_password_form_are_shown_at_once(site: DashboardSi
     page = await site.vic.post("/account/password", fields, page="/account")
     assert page.status == 400
     assert page.body.count('aria-invalid="true"') == 3
+
+
+async def test_all_errors_of_the_form_of_the_first_account_are_shown_at_once(store: Store, tmp_path: Path) -> None:
+    """On every store: name, password and repetition, each at its field; there is no account, and the link holds."""
+    async with dashboard.serve(dashboard.dependencies(dashboard.settings(tmp_path), store)) as base:
+        visitor, link = dashboard.Visitor(base), await bootstrap(store, base) or ""
+        try:
+            fields = {"name": "Ada Lovelace!", "password": "short", "again": "another"}
+            page = await visitor.post(link.removeprefix(base), fields)
+            assert (page.status, page.body.count('aria-invalid="true"')) == (400, 3)
+            for name, words in (
+                ("name", "A name has 1 to 64"),
+                ("password", "at least 12 characters"),
+                ("again", "The two passwords differ."),
+            ):
+                assert words in page.body.partition(f'id="{name}-note"')[2].partition("</p>")[0], name
+            assert 'value="Ada Lovelace!"' in page.body
+            assert not await store.admins.any()
+            assert (await visitor.join(link, "ada")).location == "/"
+        finally:
+            await visitor.session.close()

@@ -6,6 +6,7 @@ import html
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import dashboard
 import pytest
@@ -16,6 +17,11 @@ from sidecar.dashboard.refresh import LIVE_SECONDS
 from sidecar.storage import Store
 from sidecar.storage.analytics import RULE_ROWS
 from sidecar.storage.schema import hourly
+
+
+def tile_link(page: dashboard.Page, title: str) -> str:
+    """The link on the number of a tile."""
+    return html.unescape(page.body.partition(f"<dt>{title}</dt>")[2].partition('href="')[2].partition('"')[0])
 
 
 async def fill(store: Store) -> None:
@@ -194,3 +200,68 @@ async def test_a_time_that_ends_before_it_begins_comes_back_in_its_form(site: Da
     assert page.status == 400
     assert "The end must lie after the beginning" in page.text
     assert 'value="2026-05-02T00:00"' in page.body
+
+
+async def test_the_number_of_failed_scans_leads_to_them(site: DashboardSite) -> None:
+    """To those of the same time and key, and to no others."""
+    key, _ = await site.dependencies.keyring.create("shop")
+    now, failed = datetime.now(UTC), {"failure": "deadline"}
+    await site.store.decisions.add(
+        [
+            log_row(1, at=now - timedelta(minutes=2), key_id=key.id, **failed),
+            log_row(2, at=now - timedelta(minutes=3), key_id=key.id),
+            log_row(3, at=now - timedelta(minutes=4), **failed),
+            log_row(4, at=now - timedelta(days=2), key_id=key.id, **failed),
+        ]
+    )
+    page = await site.vic.get(f"/?range=hour&key={key.id}")
+    assert "Could not scan 1" in page.text
+    rows = await site.vic.get(tile_link(page, "Could not scan"))
+    listed = [urlsplit(link).path for link in rows.reader.links if link.startswith("/decisions/dec_")]
+    assert listed == [f"/decisions/{log_row(1).id}"]
+
+
+async def test_a_latency_leads_to_the_slowest_scans(site: DashboardSite) -> None:
+    """Of the same time and key, slowest first, from both tiles and from every row of the table."""
+    key, _ = await site.dependencies.keyring.create("shop")
+    now = datetime.now(UTC)
+    mine = [log_row(n, at=now - timedelta(minutes=n), key_id=key.id, latency_ms=n) for n in (2, 4, 3)]
+    elsewhere = [log_row(5, at=now - timedelta(days=2), key_id=key.id), log_row(6, at=now - timedelta(minutes=1))]
+    await site.store.decisions.add([*mine, *elsewhere])
+    page = await site.vic.get(f"/?range=hour&key={key.id}")
+    links = [html.unescape(link) for link in re.findall(r'<a href="([^"]+)">\d+ ms</a>', page.body)]
+    assert len(links) > 2
+    for link in [*links, *(tile_link(page, title) for title in ("Median latency", "p99 latency"))]:
+        rows = await site.vic.get(link)
+        listed = [urlsplit(link).path for link in rows.reader.links if link.startswith("/decisions/dec_")]
+        assert listed == [f"/decisions/{log_row(n).id}" for n in (4, 3, 2)], link
+
+
+async def test_the_most_frequent_threats_come_first(site: DashboardSite) -> None:
+    """Whatever the order of the labels."""
+    frequency = {"pii_detected": 4, "token_smuggling": 3, "jailbreak": 2, "prompt_injection": 1}
+    threats = [label for label, count in frequency.items() for _ in range(count)]
+    now = datetime.now(UTC)
+    await site.store.decisions.add([log_row(n, at=now, threats=label) for n, label in enumerate(threats)])
+    table = (await site.vic.get("/")).body.partition("<h2>Threats</h2>")[2].partition("</table>")[0]
+    listed = re.findall(r'<th scope="row">([^<]+)</th>', table)
+    assert listed == [*(label.replace("_", " ") for label in frequency), "system prompt extraction"]
+
+
+async def test_the_buttons_beside_the_ranges_move_the_time(site: DashboardSite) -> None:
+    """By its length, or to twice of it; page, team and key stay the same."""
+    moved = {
+        "Earlier": ("2026-04-30T00:00", "2026-05-01T00:00"),
+        "Zoom out": ("2026-04-30T12:00", "2026-05-02T12:00"),
+        "Later": ("2026-05-02T00:00", "2026-05-03T00:00"),
+    }
+    for path in ("/", "/trends"):
+        page = await site.vic.get(f"{path}?since=2026-05-01T00:00&until=2026-05-02T00:00&team=a%26b&key=nYde49iV")
+        buttons = dict(re.findall(r'<a class="button quiet small" href="([^"]+)">([^<]+)</a>', page.body))
+        links = {words: html.unescape(link) for link, words in buttons.items() if words in moved}
+        assert links.keys() == moved.keys()
+        for words, (since, until) in moved.items():
+            expected = {"since": [since], "until": [until], "team": ["a&b"], "key": ["nYde49iV"]}
+            assert (urlsplit(links[words]).path, parse_qs(urlsplit(links[words]).query)) == (path, expected)
+            shown = f"{since.replace('T', ' ')}:00 to {until.replace('T', ' ')}:00"
+            assert shown in (await site.vic.get(links[words])).text

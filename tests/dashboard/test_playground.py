@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import dashboard
@@ -118,8 +119,27 @@ async def test_what_is_no_conversation_is_said_beside_the_form(site: DashboardSi
     assert text in html.unescape(page.body)
 
 
+async def test_as_a_key_its_exceptions_apply(site: DashboardSite) -> None:
+    """Those of this key let the text pass, also at another threshold; those of another key do not."""
+    ring, exceptions = site.dependencies.keyring, site.dependencies.exceptions
+    (shop, _), (ads, _) = await ring.create("shop"), await ring.create("ads")
+    text = PROMPT.splitlines()[0]
+    terms = {"lasts": timedelta(days=1), "reason": "ours", "author": "ada"}
+    await exceptions.add("INJ-1", exceptions.digest(text), key_id=shop.id, **terms)
+    for kind in ("prompt", "batch"):
+        for fields, is_blocked in (
+            ({"key": shop.id}, False),
+            ({"key": shop.id, "threshold": "0.3"}, False),
+            ({"key": ads.id}, True),
+            ({}, True),
+        ):
+            page = await site.oda.post("/playground", {"kind": kind, "prompt": text, **fields})
+            action = "block" if is_blocked else "allow"
+            assert (f"Action {action}" if kind == "prompt" else f"1 texts, {is_blocked:d} blocked") in page.text, fields
+
+
 async def test_as_a_key_its_own_terms_apply(site: DashboardSite) -> None:
-    """Its threshold, its rules and its exceptions; an unknown key is an error of the form."""
+    """Its threshold, its rules and its mode; an unknown key is an error of the form."""
     ring = site.dependencies.keyring
     mild, _ = await ring.create("mild", threshold=0.95)
     without, _ = await ring.create("without", rules="INJ-1=off")

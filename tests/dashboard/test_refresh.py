@@ -7,7 +7,7 @@ from dashboard import DashboardSite
 
 from sidecar.dashboard.refresh import LIVE_SECONDS, toggle_link
 
-PAGES = ("/", "/trends", "/policies", "/exceptions", "/shadow", "/mcp", "/audit", "/keys")
+PAGES = ("/", "/trends", "/policies", "/exceptions", "/shadow", "/mcp", "/audit", "/keys", "/alerts")
 
 
 @pytest.mark.parametrize("path", PAGES)
