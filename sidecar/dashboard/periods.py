@@ -33,7 +33,7 @@ RANGES = (
     Range("hour", "hour", HOUR, MINUTE),
     Range("day", "24 hours", DAY, HOUR),
     Range("week", "7 days", 7 * DAY, 3 * HOUR),
-    Range("month", "30 days", 30 * DAY, 12 * HOUR),
+    Range("month", "30 days", 30 * DAY, DAY),
 )
 
 

@@ -18,7 +18,7 @@ from sidecar.storage.schema import FLAGGED
 from sidecar.storage.schema import decisions as table
 
 PURGE_BATCH = 1000
-WINDOW = 4_000
+WINDOW = 3_500
 """Rows that one page of a filtered or sorted list looks through, however long the log is."""
 Sort = Literal["at", "risk_score", "latency_ms", "length"]
 Order = tuple[ColumnElement[Any], ColumnElement[Any]]
