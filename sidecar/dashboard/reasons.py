@@ -11,7 +11,7 @@ from sidecar.util.units import RuleChange, parse_rule_changes
 
 EXCERPT_BEFORE, EXCERPT = 24, 90
 """Code points of an excerpt: before the finding, and in all."""
-REPLACED = "its values of personal data were replaced, and the rest went up"
+REPLACED = "its values of personal data were replaced, and the rest was forwarded"
 
 
 def deciding(entry: DecisionRow) -> Mapping[str, Any] | None:

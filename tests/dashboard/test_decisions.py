@@ -319,13 +319,13 @@ async def test_what_was_no_scan_was_decided_by_no_layer(site: DashboardSite) -> 
 
 
 async def test_replaced_values_are_reported_as_such(site: DashboardSite) -> None:
-    """That they were replaced and went up replaced; a refusal by the setting names it."""
+    """That they were replaced before they were forwarded; a refusal by the setting names it."""
     values = {"findings": [], "threats": "pii_detected", "action": "allow", "recommended": "allow", "risk_score": 0.1}
     personal = {**FINDING, "rule": "PII-1", "label": "pii_detected"}
     refused = log_row(2, setting="pii", findings=[personal], threats="pii_detected")
     await site.store.decisions.add([log_row(1, replaced=2, threshold=0.6, **values), refused])
     page = await site.vic.get(f"/decisions/{log_row(1).id}")
-    assert "2 values of personal data before the scan, and went up replaced" in page.text
+    assert "2 values of personal data before the scan, and forwarded with placeholders" in page.text
     assert "No rule was met by what was left: 2 values of personal data had been replaced before." in page.text
     page = await site.vic.get(f"/decisions/{refused.id}")
     assert "the setting pii: personal data is not let through (PII-1)" in page.text
