@@ -44,7 +44,7 @@ _EMPTY_FRAGMENT, _BOUNDARY = Fragment(EMPTY), Fragment(frozenset({SEPARATOR}))
 _ASSERTIONS = {"b": _BOUNDARY, "A": _BOUNDARY, "z": _BOUNDARY, "B": _EMPTY_FRAGMENT}
 MIN_SHARED, GROUP_KEY = 24, 24
 """Characters from which a group is remembered, and by which it is looked up."""
-_groups: dict[tuple[bool, str], dict[str, Fragment]] = {}
+_groups: dict[tuple[IsSelective, Cost, bool, str], dict[str, Fragment]] = {}
 """Groups that have been read, with their closing parenthesis: patterns share the alternations of `words`."""
 
 
@@ -206,8 +206,9 @@ class _Parser:
     def _shared_group(self) -> Fragment:
         """The inside of a group; what begins with one that has been read, to its parenthesis, is read the same way."""
         start = self._position
-        known = _groups.setdefault((self._case_sensitive, self._text[start : start + GROUP_KEY]), {})
-        for text, fragment in known.items():
+        beginning = self._text[start : start + GROUP_KEY]
+        known = _groups.setdefault((self._is_selective, self._cost, self._case_sensitive, beginning), {})
+        for text, fragment in list(known.items()):  # another thread may be adding groups
             if self._text.startswith(text, start):
                 self._position += len(text)
                 return fragment
