@@ -163,9 +163,19 @@ class Database:
                     self._file.check()
                 yield
         except StoreUnavailable as error:
-            self.problem = str(error)
-            raise
+            cause = self._cause(error)
+            self.problem = str(cause)
+            raise cause from None
         self.problem = None
+
+    def _cause(self, error: StoreUnavailable) -> StoreUnavailable:
+        """That the file is gone, where it is: of a file moved during an access SQLite says "disk I/O error" only."""
+        try:
+            if self._file is not None:
+                self._file.check()
+        except StoreUnavailable as cause:
+            return cause
+        return error
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -214,7 +214,7 @@ async def test_the_connections_of_a_whole_process_are_those_that_are_documented(
     configured = settings(
         tmp_path, store=store, auth={"cache": "0ms"}, limits={"rate": "100000/second"}, log={"level": "warning"}
     )
-    count = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}'"  # noqa: S608 - a name of our own
+    count = f"SELECT count(*) FROM pg_stat_activity WHERE datname = '{name}' AND backend_type = 'client backend'"  # noqa: S608
     async with Sidecar(configured) as running, ClientSession() as session:
         keys = [(await running.keyring.create(f"load {number}"))[1] for number in range(6)]
         statuses: Counter[int] = Counter()

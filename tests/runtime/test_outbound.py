@@ -52,9 +52,10 @@ def test_a_store_that_is_moved_away_is_noticed(tmp_path: Path) -> None:
         settings = {**ONE_RULE, "alerts": {"url": f"{url}/hook", "interval": "200ms", "events": ["degraded"]}}
         running = SidecarProcess(tmp_path, settings).start()
         store, aside = tmp_path / "sidecar.db", tmp_path / "aside.db"
+        down = 'sidecar_dependency_up{dependency="store"} 0.0'
         store.rename(aside)
         wait_until(lambda: "was moved" in httpx.get(f"{running.admin}/ready").text, 20)
-        assert 'sidecar_dependency_up{dependency="store"} 0.0' in httpx.get(f"{running.admin}/metrics").text
+        wait_until(lambda: down in httpx.get(f"{running.admin}/metrics").text)
         headers = {"X-API-Key": generate()[0]}
         answer = httpx.post(f"{running.base}/api/v1/prompt/scan", headers=headers, json={"prompt": "hello"})
         wait_until(lambda: any("was moved" in body for _, body in got))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import signal
 import socket
@@ -335,6 +336,22 @@ async def test_a_locked_file_may_be_free_later(tmp_path: Path) -> None:
     with pytest.raises(StoreError) as caught:
         await Database.open(f"sqlite:///{tmp_path}/other.db", time_limit=0.3)
     assert type(caught.value) is StoreError
+
+
+async def test_a_file_that_is_moved_during_an_access_is_named_as_moved(tmp_path: Path) -> None:
+    """SQLite says "disk I/O error" then, which tells no operator what to do."""
+    path = tmp_path / "store.db"
+    store = await Store.open(f"sqlite:///{path}")
+
+    async def moved() -> None:
+        async with store._database.read():
+            path.rename(tmp_path / "aside.db")
+            raise OSError(errno.EIO, "disk I/O error")
+
+    with pytest.raises(StoreUnavailable, match="was moved or deleted while it is open"):
+        await moved()
+    assert "was moved" in (store.problem or "")
+    await store.close()
 
 
 async def test_a_moved_file_is_noticed_until_it_is_back(tmp_path: Path) -> None:
