@@ -124,8 +124,8 @@ def _parts(load: Rounds, steps: Sequence[Figures]) -> dict[str, float]:
     cpu = {name: _median(load[name], "cpu_ms") * 1000 for name in load}
     whole = _median(steps, WHOLE)
     return {
-        **{f"floor: {step}, all chats at once": _median(steps, step) for step in STEPS},
-        "1. floor: these three, one chat after the other": whole,
+        **{f"floor: {step}": _median(steps, step) for step in STEPS[:-1]},
+        f"1. floor: {WHOLE}": whole,
         "2. protocol: raw": cpu[RAW],
         "3. raw + scan, beyond 1 and 2": cpu[RAW_SCAN] - cpu[RAW] - whole,
         "4. aiohttp: bare, beyond raw": cpu[BARE] - cpu[RAW],

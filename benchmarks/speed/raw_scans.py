@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -36,9 +37,11 @@ from sidecar.storage import Store
 from sidecar.util import logs
 
 CHAT_PATH, LOOPBACK, SECRET = "/v1/chat/completions", "127.0.0.1", bytes(32)
-STEPS, WHOLE = ("extract", "scan", "record"), "one chat after the other"
+STEPS = ("extract", "extract, scan", "extract, scan, record")
+WHOLE = STEPS[-1]
 WRITTEN = 1.0
 """Seconds after which the scan log has written its rows (`store.flush`)."""
+_seeds = count()
 _REFUSED = b"HTTP/1.1 %d Blocked\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 
 
@@ -94,38 +97,30 @@ async def open_scans() -> AsyncIterator[ChatScans]:
 
 
 async def floor(chats: int, rounds: int) -> None:
-    """Print the processor microseconds of a chat of 1 KB without any connection: a line for each round."""
+    """Print the processor microseconds of a chat of 1 KB without any connection: a line for each round.
+
+    All threads count. Each chat goes through all steps before the next one, as in a server: a loop over a single step
+    would keep its code in the processor's caches.
+    """
     async with open_scans() as scans:
         for turn in range(rounds + 1):
-            bodies = [
-                chat(1_000, 10**6 + 2 * chats * turn + index).partition(b"\r\n\r\n")[2] for index in range(2 * chats)
-            ]
-            figures = {**await _steps(scans, bodies[:chats]), WHOLE: await _whole(scans, bodies[chats:])}
+            seconds = [await _spent(scans, _bodies(chats), steps) for steps in range(1, 4)]
             if turn:
-                print(json.dumps({step: seconds * 1e6 / chats for step, seconds in figures.items()}), flush=True)
+                print(json.dumps({step: taken * 1e6 / chats for step, taken in zip(STEPS, seconds, strict=True)}))
 
 
-async def _steps(scans: ChatScans, bodies: Sequence[bytes]) -> dict[str, float]:
-    """Processor seconds of all threads, each step for all chats before the next one, which suits the caches."""
-    times = [time.process_time()]
-    texts = [scans.extract(CHAT_PATH, body) for body in bodies]
-    times.append(time.process_time())
-    contexts = [scans.context(CHAT_PATH) for _ in bodies]
-    outcomes = [await scans.scan(*pair) for pair in zip(contexts, texts, strict=True)]
-    times.append(time.process_time())
-    for triple in zip(contexts, outcomes, texts, strict=True):
-        scans.record(*triple)
-    await asyncio.sleep(WRITTEN)
-    times.append(time.process_time())
-    return {step: after - before for step, before, after in zip(STEPS, times, times[1:], strict=False)}
+def _bodies(chats: int) -> list[bytes]:
+    return [chat(1_000, next(_seeds)).partition(b"\r\n\r\n")[2] for _ in range(chats)]
 
 
-async def _whole(scans: ChatScans, bodies: Sequence[bytes]) -> float:
-    """Processor seconds of all threads, one chat after the other, as in a server."""
+async def _spent(scans: ChatScans, bodies: Sequence[bytes], steps: int) -> float:
+    """Processor seconds of the first `steps` steps, until the scan log has written its rows."""
     before = time.process_time()
     for body in bodies:
-        texts, context = scans.extract(CHAT_PATH, body), scans.context(CHAT_PATH)
-        scans.record(context, await scans.scan(context, texts), texts)
+        context, texts = scans.context(CHAT_PATH), scans.extract(CHAT_PATH, body)
+        outcome = await scans.scan(context, texts) if steps > 1 else None
+        if outcome is not None and steps > 2:
+            scans.record(context, outcome, texts)
         await asyncio.sleep(0)
     await asyncio.sleep(WRITTEN)
     return time.process_time() - before
