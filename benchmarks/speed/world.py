@@ -90,8 +90,11 @@ class World:
 
     async def bare(self) -> Target:
         """The bare proxy."""
-        command = [*_module("benchmarks.speed.servers"), "bare"]
-        return await self._start("bare aiohttp", command, "/count", str(self.upstream.port))
+        return await self.proxy("bare aiohttp", "benchmarks.speed.servers", "bare")
+
+    async def proxy(self, name: str, module: str, kind: str) -> Target:
+        """A proxy of the benchmark, started by `python -m MODULE KIND PORT UPSTREAM-PORT`."""
+        return await self._start(name, [*_module(module), kind], "/count", str(self.upstream.port))
 
     async def sidecar(
         self,
