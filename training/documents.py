@@ -19,7 +19,6 @@ from typing import Any
 
 import orjson
 
-from sidecar.extraction.joining import MAX_JOINED
 from training import blind
 from training.rows import APPLICATION, DIRECT, INDIRECT, Row, definition
 
@@ -127,9 +126,6 @@ def texts(value: dict[str, Any]) -> Iterator[Document]:
                 yield _document(
                     f"{value['id']}/{number}", text, ROLES[message["role"]], kind, lang, CONVERSATION_WEIGHT
                 )
-    turns = [text for message in value["messages"] if message["role"] == "user" for text in _texts(message["content"])]
-    if len(turns) > 1 and sum(map(len, turns)) <= MAX_JOINED:
-        yield _document(f"{value['id']}/turns", "\n".join(turns), DIRECT, kind, lang, CONVERSATION_WEIGHT)
     tools = "\n\n".join(definition(tool) for tool in value.get("tools") or ())
     if tools:
         yield _document(f"{value['id']}/tools", tools, APPLICATION, "tool_schema", lang, CONVERSATION_WEIGHT)

@@ -19,7 +19,7 @@ LABELS = tuple(label for label in Label if label is not Label.PII_DETECTED)
 OUTPUTS = ("attack", *(str(label) for label in LABELS))
 DIRECT, INDIRECT, APPLICATION = range(3)
 CHANNELS = {"direct": DIRECT, "indirect": INDIRECT, "application": APPLICATION}
-BINARY_SOURCES = ("deepset_", "piguard_", "injecguard_", "blind_i_arcs", "blind_j_arcs")
+BINARY_SOURCES = ("deepset_", "piguard_", "injecguard_")
 """Sources whose single labels are guesses: only attack or benign is learnt from them."""
 
 
@@ -122,20 +122,23 @@ tool_results_and_mails_pairs users_turns_steering_pairs documents_and_locale_fil
 """
 NEWEST = frozenset(_NAMES.split())
 """Corpus files with texts as applications send them. The others hold short single rows."""
-_LAST_NAMES = """
-mails_and_messages_pairs definitions_retrieval_pages_pairs
-agents_reading_pairs definitions_of_servers_pairs definitions_poisoned_pairs retrieved_passages_pairs users_turns_pairs
-definitions_hidden_aims_pairs prompts_with_insertions_pairs read_by_agents_varied_pairs users_turns_varied_pairs
-en_agents_at_work_pairs en_users_pairs ar_tr_fa_he_el_pairs de_fr_nl_pairs es_pt_it_pairs ru_uk_pl_cs_sv_fi_pairs
-zh_ja_ko_hi_vi_id_th_bn_pairs
-application_texts_varied_pairs asia_all_kinds_pairs definitions_of_connectors_pairs en_plain_styles_pairs
-long_texts_one_line_pairs pages_code_and_papers_pairs prompts_with_memories_pairs read_by_assistants_subtle_pairs
-results_of_assistants_tools_pairs south_and_east_all_kinds_pairs turns_of_arcs_pairs users_at_business_bots_pairs
-users_personas_frames_pairs users_takeovers_pairs west_and_north_all_kinds_pairs
-"""
-LAST = frozenset(_LAST_NAMES.split())
+LAST = frozenset({"mails_and_messages_pairs", "definitions_retrieval_pages_pairs"})
 """Corpus files that only the last phase of the training reads."""
-UNUSED = frozenset[str]()
+UNUSED = frozenset(
+    {
+        *("agents_reading_pairs", "definitions_of_servers_pairs", "definitions_poisoned_pairs"),
+        *("retrieved_passages_pairs", "users_turns_pairs"),
+        *("definitions_hidden_aims_pairs", "prompts_with_insertions_pairs", "read_by_agents_varied_pairs"),
+        *("users_turns_varied_pairs", "en_agents_at_work_pairs", "en_users_pairs"),
+        *("ar_tr_fa_he_el_pairs", "de_fr_nl_pairs", "es_pt_it_pairs"),
+        *("ru_uk_pl_cs_sv_fi_pairs", "zh_ja_ko_hi_vi_id_th_bn_pairs"),
+        *("application_texts_varied_pairs", "asia_all_kinds_pairs", "definitions_of_connectors_pairs"),
+        *("en_plain_styles_pairs", "long_texts_one_line_pairs", "pages_code_and_papers_pairs"),
+        *("prompts_with_memories_pairs", "read_by_assistants_subtle_pairs", "results_of_assistants_tools_pairs"),
+        *("south_and_east_all_kinds_pairs", "turns_of_arcs_pairs", "users_at_business_bots_pairs"),
+        *("users_personas_frames_pairs", "users_takeovers_pairs", "west_and_north_all_kinds_pairs"),
+    }
+)
 """Corpus files written after the shipped model was trained: the recipe does not read them."""
 LARGE = 1_000
 """Rows of a public source from which each further one counts half."""
@@ -167,7 +170,7 @@ class Times:
 
 
 FIRST = Times(public=1.0, blind=1.5, newest=2.5, last=0.0, short=0.5)
-SECOND = Times(public=0.35, blind=2.0, newest=2.0, last=3.5, short=0.2)
+SECOND = Times(public=0.35, blind=2.5, newest=2.0, last=3.0, short=0.2)
 """Of the two phases of the training: everything, then mostly texts as people and applications send them."""
 
 

@@ -35,7 +35,7 @@ from training.trainer import Phase, Plan, Trainer
 PIECES, NETWORK, TRAINED, FIRST = "pieces.npy", "network.pt", "trained.pt", "first.pt"
 SIMILAR = 0.957
 """Cosine of two texts with the same meaning; of texts on other topics it is up to .96."""
-SIZES = 80_000, 150_000
+SIZES = 90_000, 170_000
 """Rows of the two phases."""
 LESSONS = 110_000
 """Windows that the first stage is trained on."""
