@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import openai
@@ -48,9 +49,10 @@ async def test_a_stream_with_silences_and_a_large_event_ends_well(tmp_path: Path
     async with recording(silent) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
-        client = openai.AsyncOpenAI(base_url=f"{running.base}/v1", api_key="k", max_retries=0)
-        messages = [{"role": "user", "content": SENTENCE}]
-        got = [chunk async for chunk in await client.chat.completions.create(model="m", messages=messages, stream=True)]  # type: ignore[call-overload]
+        messages: Any = [{"role": "user", "content": SENTENCE}]
+        async with openai.AsyncOpenAI(base_url=f"{running.base}/v1", api_key="k", max_retries=0) as client:
+            chunks: Any = await client.chat.completions.create(model="m", messages=messages, stream=True)
+            got = [chunk async for chunk in chunks]
         await asyncio.to_thread(running.stop, 60)
     contents = [chunk.choices[0].delta.content for chunk in got]
     assert contents[:-1] == [f"{number} " for number in range(EVENTS)]
