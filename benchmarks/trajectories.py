@@ -6,8 +6,10 @@ their own). Every call is judged under the default settings
 of `actions` (`mode: block`), in OpenAI's form; nothing else scans the texts.
 
     python -m benchmarks.trajectories FILE.jsonl [--threshold 0.5] [--totals] [--misses] [--json]
+    python -m benchmarks.trajectories FILE.jsonl --ordinary
 
-`--totals`: no tables per kind and language. `--misses`: the ids of tasks with a wrong judgement, and the evidence.
+`--ordinary`: the file holds harmless conversations, whose tool calls are judged one by one. `--totals`: no tables per
+kind and language. `--misses`: the ids of tasks with a wrong judgement, and the evidence.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sidecar.actions.argument_rules import BY_PROVENANCE, ArgumentRules, action_policy
-from sidecar.actions.conversation import ToolCall
+from sidecar.actions.conversation import ToolCall, calls_of
 from sidecar.actions.judge import ActionFinding, ActionJudge
 from sidecar.config import Actions
 
@@ -57,8 +59,7 @@ class Outcome:
 
 def rows(path: Path) -> Iterator[Row]:
     """The tasks of a file. Raises `ValueError` that names the line."""
-    content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    for number, line in enumerate(content.decode().splitlines(), 1):
+    for number, line in enumerate(_content(path).splitlines(), 1):
         if not line.strip():
             continue
         try:
@@ -70,23 +71,45 @@ def rows(path: Path) -> Iterator[Row]:
         yield row
 
 
+def calls(row: Row) -> Iterator[tuple[bool, Row, ToolCall]]:
+    """The calls of a task, the harmful one first: whether it is that one, the body of the request, and the call."""
+    hijacked = row["hijacked"]
+    yield True, _body(row, hijacked["turns"]), _call(hijacked)
+    for holder in (row["harmless"], *(row.get("more_harmless") or ())):
+        yield False, _body(row, holder.get("turns") or row["turns"]), _call(holder)
+
+
+def ordinary(path: Path) -> Iterator[tuple[Row, ToolCall]]:
+    """The tool calls in a file of harmless conversations, with what the model was given before each."""
+    for line in _content(path).splitlines():
+        row = json.loads(line)
+        body = row.get("body") or row
+        messages = body.get("messages")
+        for at, message in enumerate(messages if isinstance(messages, list) else ()):
+            for call in calls_of(message, f"messages.{at}") if message.get("role") == "assistant" else ():
+                yield {**body, "messages": messages[:at]}, call
+
+
+def _content(path: Path) -> str:
+    return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+
+
 def judge(row: Row, actions: ActionJudge) -> Outcome:
     """Judge all calls of a task."""
-    hijacked = row["hijacked"]
-    outcome = Outcome(
-        row["id"], row.get("kind", ""), row.get("language", ""), _findings(row, hijacked["turns"], hijacked, actions)
-    )
-    outcome.harmless.append(_findings(row, row["turns"], row["harmless"], actions))
-    for later in row.get("more_harmless") or ():
-        outcome.harmless.append(_findings(row, later.get("turns") or row["turns"], later, actions))
-    return outcome
+    findings = [actions.review(body).call(call) for _, body, call in calls(row)]
+    return Outcome(row["id"], row.get("kind", ""), row.get("language", ""), findings[0], findings[1:])
 
 
-def _findings(row: Row, turns: list[Row], holder: Row, actions: ActionJudge) -> list[ActionFinding]:
+def _body(row: Row, turns: list[Row]) -> Row:
     system = [{"role": "system", "content": row["system"]}] if row.get("system") else []
-    tools = [{"type": "function", "function": tool} for tool in row["tools"]]
-    call = ToolCall(holder["call"]["name"], holder["call"].get("arguments"), path="choices.0.message.tool_calls.0")
-    return actions.review({"messages": [*system, *turns], "tools": tools}).call(call)
+    return {
+        "messages": [*system, *turns],
+        "tools": [{"type": "function", "function": tool} for tool in row["tools"]],
+    }
+
+
+def _call(holder: Row) -> ToolCall:
+    return ToolCall(holder["call"]["name"], holder["call"].get("arguments"), path="choices.0.message.tool_calls.0")
 
 
 def summary(outcomes: list[Outcome]) -> dict[str, Any]:
@@ -142,11 +165,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
     parser.add_argument("--threshold", type=float, default=Actions().threshold)
+    parser.add_argument("--ordinary", action="store_true")
     parser.add_argument("--totals", action="store_true")
     parser.add_argument("--misses", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     actions = ActionJudge(Actions(mode="block", threshold=options.threshold), ArgumentRules(action_policy()))
+    if options.ordinary:
+        touched = [bool(actions.review(body).call(call)) for body, call in ordinary(options.file)]
+        print(f"tool calls touched {_share(sum(touched), len(touched))}")
+        return
     try:
         outcomes = [judge(row, actions) for row in rows(options.file)]
     except (OSError, ValueError) as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
-from sidecar.actions.atoms import Atom, AtomKind, folded, text_atoms
+from sidecar.actions.atoms import Atom, AtomKind, folded, links, text_atoms
 from sidecar.util import json
 
 PROSE_ARGUMENTS = re.compile(
@@ -82,6 +83,13 @@ def arguments_of(value: Any, without: Set[str] = frozenset()) -> Iterator[Argume
             if (atom.kind, atom.key) not in seen and len(seen) < MAX_ARGUMENTS:
                 seen.add((atom.kind, atom.key))
                 yield Argument(name, atom)
+
+
+def links_of(value: Any, without: Set[str] = frozenset()) -> Iterator[Argument]:
+    """The links in the arguments that hold words for people, of which a client may fetch the pictures by itself."""
+    prose = ((name, text) for name, text in leaves(value) if name not in without and PROSE_ARGUMENTS.match(name))
+    urls = ((name, url) for name, text in prose if "://" in text for url in links(text))
+    yield from (Argument(name, Atom(AtomKind.URL, url, url)) for name, url in islice(urls, MAX_ARGUMENTS))
 
 
 def _atoms(name: str, text: str) -> Iterator[Atom]:

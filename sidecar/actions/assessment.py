@@ -9,22 +9,21 @@ it presses for the action or moves it elsewhere, and that another value fits wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Iterator, Set
 
-from sidecar.actions.arguments import Argument, arguments_of
+from sidecar.actions.arguments import Argument, arguments_of, links_of
 from sidecar.actions.atoms import Atom, AtomKind, url_host
 from sidecar.actions.conversation import ToolCall
+from sidecar.actions.descriptions import Descriptions
 from sidecar.actions.disclosure import SECRET_PATH, carries_data, is_template_of, query_values
-from sidecar.actions.evidence import Assessment, Evidence, assessment, weights
+from sidecar.actions.evidence import Assessment, Evidence, assessment, graded, weights
 from sidecar.actions.passages import Passage
 from sidecar.actions.provenance import Provenances
-from sidecar.actions.requests import UserRequest, UserWords, words_of
+from sidecar.actions.requests import UserRequest, UserWords
 from sidecar.actions.third_parties import ThirdParties, is_distinctive
 from sidecar.actions.tool_classes import ToolClass, ToolKind
 from sidecar.actions.vocabulary import mentions
 
-_INVENTED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT})
-"""Kinds that a model does not make up: one that nobody said was put together from parts."""
 _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
 """Kinds of which others in the text are no alternatives."""
 _SOCIAL = frozenset({"send", "share", "post", "pay", "change"})
@@ -43,20 +42,53 @@ class Assessor:
         self._suspicious = suspicious
         self._user = UserWords(provenances.user_text)
         self._third_parties = ThirdParties(provenances.passages)
+        self._descriptions = Descriptions(provenances)
 
     def assess(self, call: ToolCall, kind: ToolKind, allowed: Set[str] = frozenset()) -> Assessment:
         """The strongest evidence among the call's arguments, those aside that the settings allow by name."""
-        best = Assessment() if allowed else self._whole_call(call, kind)
-        for argument in arguments_of(call.arguments, allowed):
-            evidence = self._evidence(argument.atom, call, kind)
-            result = assessment(evidence, argument)
-            best = result if result.score > best.score else best
+        description = self._described(call, kind, allowed)
+        best = assessment(description) if allowed else assessment(description | self._whole_call(call, kind))
+        for argument, evidence in self._by_argument(call, kind, allowed):
+            result = assessment(description | evidence, argument)
+            best = result if evidence and result.score > best.score else best
         return best
+
+    def _by_argument(self, call: ToolCall, kind: ToolKind, allowed: Set[str]) -> Iterator[tuple[Argument, Evidence]]:
+        """The evidence against each value, and against the links in what is written for people."""
+        for argument in arguments_of(call.arguments, allowed):
+            yield argument, self._evidence(argument.atom, call, kind)
+        for argument in links_of(call.arguments, allowed):
+            yield argument, self._fetch(argument.atom)
+
+    def _described(self, call: ToolCall, kind: ToolKind, allowed: Set[str]) -> Evidence:
+        """Evidence from the sentence that describes the call best, and from what the call does."""
+        evidence = weights(*(["reads"] if kind.tool_class is ToolClass.READS else ["delicate"] if kind.object else []))
+        best = self._descriptions.best(call, allowed)
+        if best is None:
+            return evidence
+        if self._request.points:
+            evidence |= weights("pointed_at")
+        around = best.passage.around
+        names = {
+            "addressed": mentions(around, "machines"),
+            "redirected": mentions(around, "redirects"),
+            "names_tool": _names(best.passage, call.name),
+        }
+        evidence |= weights(*(name for name, is_found in names.items() if is_found))
+        return evidence | graded(
+            described=best.length, spelled_out=best.values, arguments_named=best.arguments, subject=best.subject
+        )
 
     def assess_link(self, url: str) -> Assessment:
         """The evidence against a link in the answer's text, which a client may fetch by itself."""
         atom = Atom(AtomKind.URL, url, url)
-        return assessment(self._fetch(atom), Argument("link", atom))
+        evidence = self._fetch(atom)
+        if not evidence:
+            return Assessment()
+        call = ToolCall("", {"link": url})
+        return assessment(
+            self._described(call, ToolKind(ToolClass.SENDS), frozenset()) | evidence, Argument("link", atom)
+        )
 
     def _evidence(self, atom: Atom, call: ToolCall, kind: ToolKind) -> Evidence:
         if kind.tool_class is ToolClass.READS:
@@ -66,25 +98,17 @@ class Assessor:
             return {}
         places = self._provenances.places(atom) or (self._provenances.places(host) if host else [])
         if not places:
-            is_unheard = atom.kind in _INVENTED and bool(self._provenances.passages) and not self._is_spelt_out(atom)
-            return self._asking(kind) | weights("unheard") if is_unheard and not atom.text.isdigit() else {}
+            return {}
         link = weights("no_link_asked") if host and not self._request.is_about_links else {}
         return self._asking(kind) | self._surroundings(atom, places, call.name, kind) | link
 
-    def _is_spelt_out(self, atom: Atom) -> bool:
-        """Whether an address is made of a name that the user said and a host that is in use."""
-        if atom.kind is not AtomKind.EMAIL or words_of(atom.key.partition("@")[0]).isdisjoint(self._user.all):
-            return False
-        host = Atom(AtomKind.HOST, _domain(atom), _domain(atom))
-        return self._provenances.is_trusted(host) or self._provenances.is_sender(_domain(atom))
-
-    def _whole_call(self, call: ToolCall, kind: ToolKind) -> Assessment:
+    def _whole_call(self, call: ToolCall, kind: ToolKind) -> Evidence:
         """Evidence against an action that nobody asked for and that a third party names or asks for."""
         asking = self._asking(kind)
         if "unasked" not in asking or (kind.tool_class in _HARMLESS and not kind.object):
-            return Assessment()
+            return {}
         evidence_names = self._third_parties.about(call, kind)
-        return assessment(asking | weights(*evidence_names)) if evidence_names else Assessment()
+        return asking | weights(*evidence_names) if evidence_names else {}
 
     def _fetch(self, url: Atom) -> Evidence:
         """Evidence against fetching a URL that carries data to a host that only third parties have named."""
@@ -114,34 +138,28 @@ class Assessor:
         self, atom: Atom, places: list[Passage], tool: str = "", kind: ToolKind | None = None
     ) -> Evidence:
         """Evidence from where a value stands, and from the words around it. Without a `kind`: of a link."""
-        is_covered = kind is not None and self._request.covers(kind)
         prose = [place for place in places if not place.structured]
-        in_field = not prose if atom.kind is AtomKind.COMMAND else len(prose) < len(places)
-        evidence_names = self._beside(atom, places, prose, tool)
-        if in_field and any(self._user.shared(place.record) for place in places if place.structured):
-            evidence_names.append("linked")
-        if kind and self._request.points and (is_covered or self._request.delegates):
-            return weights(*evidence_names)
-        families = kind.families if kind else frozenset()
-        is_social = families <= _SOCIAL
-        if any(self._third_parties.solicited(place.text if is_social else place.around) & families for place in prose):
-            evidence_names.append("solicited" if is_covered and is_social else "requested_there")
-        if self._has_better(atom, places):
-            evidence_names.append("better_candidate")
-        return weights(*evidence_names, *([] if in_field else ["prose"]))
-
-    def _beside(self, atom: Atom, places: list[Passage], prose: list[Passage], tool: str) -> list[str]:
-        """What counts even if the user points at the text."""
         evidence_names = {
             "names_tool": any(_names(place, tool) for place in prose),
             "addressed": any(mentions(place.around, "machines") for place in prose),
             "redirected": any(mentions(place.around, "redirects") for place in prose),
+            "requested_there": kind is not None and self._is_requested(prose, kind),
+            "replaces": self._replaces(atom, prose),
+            "better_candidate": self._has_better(atom, places),
             "finding": any(place.result in self._suspicious for place in places),
             "same_domain": atom.kind is AtomKind.EMAIL
             and any(_domain(atom) in self._provenances.senders(place.result) for place in prose),
-            "replaces": self._replaces(atom, prose),
+            "linked": any(self._user.shared(place.record) for place in places if place.structured),
         }
-        return [name for name, is_found in evidence_names.items() if is_found]
+        return weights(*(name for name, is_found in evidence_names.items() if is_found))
+
+    def _is_requested(self, prose: list[Passage], kind: ToolKind) -> bool:
+        """Whether a sentence asks for such an action; mails and payments that the user asked for aside."""
+        is_social = kind.families <= _SOCIAL
+        if is_social and self._request.covers(kind):
+            return False
+        texts = (place.text if is_social else place.around for place in prose)
+        return any(self._third_parties.solicited(text) & kind.families for text in texts)
 
     def _replaces(self, atom: Atom, prose: list[Passage]) -> bool:
         """Whether each sentence with a value moves something, and one with another value of its kind does not."""

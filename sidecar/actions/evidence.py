@@ -8,25 +8,29 @@ from typing import NamedTuple
 from sidecar.actions.arguments import Argument
 
 WEIGHTS: Mapping[str, float] = {
-    "unasked": 0.45,
-    "loosely_asked": 0.2,
-    "no_link_asked": 0.25,
-    "prose": 0.25,
-    "requested_there": 0.3,
-    "solicited": 0.2,
-    "redirected": 0.25,
-    "replaces": 0.25,
-    "addressed": 0.15,
-    "names_tool": 0.3,
-    "object_named": 0.2,
-    "better_candidate": 0.25,
-    "composed": 0.3,
-    "filled_in": 0.5,
-    "secret": 0.3,
-    "unheard": 0.35,
+    "described": 0.11,
+    "spelled_out": 0.16,
+    "arguments_named": 0.08,
+    "subject": -0.25,
+    "delicate": 0.02,
+    "reads": -0.1,
+    "pointed_at": -0.13,
+    "unasked": 0.04,
+    "loosely_asked": 0.04,
+    "no_link_asked": 0.13,
+    "requested_there": 0.06,
+    "redirected": 0.07,
+    "replaces": 0.06,
+    "addressed": 0.22,
+    "names_tool": 0.13,
+    "object_named": 0.22,
+    "better_candidate": 0.16,
+    "composed": 0.21,
+    "filled_in": 0.23,
+    "secret": 0.07,
     "finding": 0.3,
-    "same_domain": -0.3,
-    "linked": -0.3,
+    "same_domain": -0.15,
+    "linked": -0.11,
 }
 """Evidence by name. The words are those of a refusal's log line and of docs/actions.md."""
 Evidence = dict[str, float]
@@ -38,6 +42,11 @@ class Assessment(NamedTuple):
     score: float = 0.0
     argument: Argument | None = None
     evidence: Evidence = {}  # noqa: RUF012 - never changed
+
+
+def graded(**values: float) -> Evidence:
+    """Evidence of which there may be more or less: its weight times its value. None of the value 0."""
+    return {name: WEIGHTS[name] * value for name, value in values.items() if value}
 
 
 def weights(*names: str) -> Evidence:

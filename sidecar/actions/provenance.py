@@ -29,6 +29,11 @@ class Provenances:
         """What the user said, all turns."""
         return "\n".join(self._conversation.user)
 
+    @property
+    def application_texts(self) -> list[str]:
+        """What the application said, without its tools."""
+        return self._conversation.application
+
     @cached_property
     def _trusted(self) -> _Texts:
         return _Texts([*self._conversation.user, *self._conversation.application, *self._tool_texts()])
@@ -88,10 +93,6 @@ class Provenances:
     def senders(self, result: int) -> Set[str]:
         """The hosts of the addresses in the fields of one result: whom a mail is from, who is in a record."""
         return self._senders.get(result, frozenset())
-
-    def is_sender(self, host: str) -> bool:
-        """Whether a host is that of an address in a field of any result."""
-        return any(host in hosts for hosts in self._senders.values())
 
 
 class _Texts:

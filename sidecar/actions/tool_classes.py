@@ -41,6 +41,9 @@ _CHANGES = re.compile(
 """Words and functions by which a statement does more than read."""
 
 
+_METHODS = frozenset({"post", "put", "patch", "delete"})
+
+
 class ToolClass(StrEnum):
     """What a tool does, by the harm that it can do."""
 
@@ -107,7 +110,8 @@ def _by_arguments(call: ToolCall, kind: ToolKind) -> ToolKind:
 
 def _http(call: ToolCall, kind: ToolKind) -> ToolKind:
     """A request of a method that changes something sends; whatever action was asked for covers it."""
-    method = call.arguments.get("method", "GET") if isinstance(call.arguments, dict) else "GET"
+    named = next((word for word in name_words(call.name) if word in _METHODS), "GET")
+    method = call.arguments.get("method", named) if isinstance(call.arguments, dict) else named
     if str(method).upper() in {"GET", "HEAD", "OPTIONS"}:
         return ToolKind(ToolClass.READS)
     return kind._replace(tool_class=ToolClass.SENDS, families=frozenset({"send", "change", "run", "share"}))

@@ -98,7 +98,7 @@ class Actions(Section):
 
     mode: Annotated[Literal["off", "flag", "block", "ask"], Off] = "off"
     threshold: Score = 0.5
-    classes: tuple[JudgedClassName, ...] = ("sends", "executes", "pays")
+    classes: tuple[JudgedClassName, ...] = ("writes", "sends", "executes", "pays")
     tools: dict[str, ToolClassName] = Field(default={})
     links: bool = True
     allow: tuple[ActionAllowance, ...] = ()
