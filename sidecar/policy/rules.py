@@ -22,6 +22,7 @@ import re2
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from sidecar.errors import YAML_ERRORS, PolicyError
+from sidecar.policy import prepared
 from sidecar.types import Channel, Label
 from sidecar.util import validation, yaml
 
@@ -172,14 +173,16 @@ compiled = lru_cache(maxsize=MAX_COMPILED)(_compile)
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
 def program_size(pattern: str) -> int:
     """Instructions of the pattern's program. Raises `ValueError` with RE2's reason."""
+    analysis = prepared.analysis_of(pattern)
+    return compiled_size(pattern) if analysis is None else analysis.size
+
+
+def compiled_size(pattern: str) -> int:
+    """The same, from the compiled pattern."""
     return int(_compile(pattern).programsize)
 
 
-def shipped_folder() -> Path:
-    """The folder of the shipped policies: in the wheel, else at the root of the checkout."""
-    here = Path(__file__).parent.parent
-    inside = here / "_policies"
-    return inside if inside.is_dir() else here.parent / "policies"
+shipped_folder = prepared.folder
 
 
 def load(paths: Sequence[Path] = ()) -> Policy:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from sidecar.detectors.rules.fragments import ASCII_CASE_VARIANTS, DIGIT, NON_ASCII, SEPARATOR, Strings
 from sidecar.detectors.rules.parser import clear_groups, parse
+from sidecar.policy import prepared
 
 Literal = bytes | str
 MAX_EXTRA_CLAUSES, MIN_WEIGHT = 4, 2
@@ -44,7 +45,13 @@ class RequiredLiterals(NamedTuple):
 
 @lru_cache(maxsize=4096)  # a reload reads the same patterns again, but for a few
 def required_literals(pattern: str) -> RequiredLiterals:
-    """The required literals of an RE2 pattern."""
+    """The required literals of an RE2 pattern; of a shipped one those that were found when it was last changed."""
+    analysis = prepared.analysis_of(pattern)
+    return analyse(pattern) if analysis is None else RequiredLiterals(analysis.clauses, analysis.max_letters)
+
+
+def analyse(pattern: str) -> RequiredLiterals:
+    """The required literals, found now."""
     fragment = parse(pattern, _is_selective, _cost)
     clauses = [clause for rank, clause in enumerate(fragment.clauses) if not rank or -_cost(clause)[0] >= MIN_WEIGHT][
         :MAX_EXTRA_CLAUSES
@@ -58,6 +65,7 @@ def clear_caches() -> None:
     _is_selective.cache_clear()
     _weight.cache_clear()
     clear_groups()
+    prepared.forget()
 
 
 def normalized(data: bytes) -> bytes:
