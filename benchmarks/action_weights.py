@@ -26,8 +26,8 @@ from sidecar.actions.evidence import WEIGHTS
 from sidecar.actions.judge import ActionJudge
 from sidecar.config import Actions
 
-NAMES = [name for name in WEIGHTS if name != "finding"]
-"""Evidence that is fitted; `finding` needs the layers, which do not run here."""
+NAMES = [name for name, weight in WEIGHTS.items() if weight and name != "finding"]
+"""Evidence that is fitted: what has a weight; `finding` needs the layers, which do not run here."""
 
 
 class Call(NamedTuple):

@@ -70,6 +70,7 @@ def test_it_holds_policies_model_templates_and_the_marker_of_types(wheel: Path) 
     assert f"-{sidecar.__version__}-py3-none-any" in wheel.name
     assert {"sidecar/py.typed", "sidecar/api/openapi.yaml", "sidecar/api/reference.html"} <= names
     assert any(name.startswith("sidecar/_policies/") and name.endswith(".yaml") for name in names)
+    assert "sidecar/_policies/patterns.json.gz" in names
     assert any(name.startswith("sidecar/models/") and name.endswith(".onnx") for name in names)
     assert any(name.endswith(".data/data/share/man/man1/sidecar.1") for name in names)
     assert not any(name.startswith(("tests/", "training/", "benchmarks/")) for name in names)

@@ -13,7 +13,7 @@ from typing import Any
 from sidecar.actions.arguments import leaves
 from sidecar.config import RuleOverride
 from sidecar.errors import PolicyError
-from sidecar.policy import Policy, Rule, load
+from sidecar.policy import Policy, Rule, load, prepared
 from sidecar.policy.rules import compiled, shipped_folder
 from sidecar.policy.switches import apply_changes, is_action_rule, unknown_rules
 from sidecar.util.json import encodable
@@ -29,7 +29,9 @@ LINK_RULE = "ACT-105"
 @cache
 def action_policy() -> Policy:
     """The shipped rules on arguments. Raises `PolicyError`."""
-    return load((shipped_folder() / FOLDER,))
+    policy = load((shipped_folder() / FOLDER,))
+    prepared.forget()
+    return policy
 
 
 def action_switches(switches: Mapping[str, RuleOverride]) -> dict[str, RuleOverride]:

@@ -60,6 +60,19 @@ def leaves(arguments: Any) -> Iterator[tuple[str, str]]:
             yield name, json.encodable(str(value))
 
 
+def flags_of(arguments: Any) -> Iterator[str]:
+    """The names of arguments that are true or false, however deep; JSON in a text is read, too."""
+    stack = [arguments]
+    while stack:
+        value = stack.pop()
+        value = json.embedded(value) if isinstance(value, str) else value
+        if isinstance(value, dict):
+            yield from (str(name) for name, child in value.items() if isinstance(child, bool))
+            stack += reversed(value.values())
+        elif isinstance(value, list):
+            stack += reversed(value)
+
+
 def is_larger(value: Any, limit: int) -> bool:
     """Whether a value has more than so many characters in all texts and names; each value counts as one, too."""
     stack, size = [value], 0

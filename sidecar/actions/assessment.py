@@ -2,8 +2,8 @@
 
 Each piece of evidence has a name and a weight, and the score is their sum, so that a refusal can say why. An argument
 that only third parties have said is no offence by itself: the invoice names the account, the mail its sender. What
-counts is that nobody asked for such an action, that the value stands in prose instead of a field, that the prose around
-it presses for the action or moves it elsewhere, and that another value fits what the user named better.
+counts most is how far one sentence of a third party describes the call, whether it speaks to a machine, and whether the
+user pointed at a text; then the words around the argument, and other values that fit what the user named better.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _SINGLE = frozenset({AtomKind.PATH, AtomKind.COMMAND})
 """Kinds of which others in the text are no alternatives."""
 _SOCIAL = frozenset({"send", "share", "post", "pay", "change"})
 """Families of actions for which letters and invoices ask every day."""
-_HARMLESS = frozenset({ToolClass.READS, ToolClass.WRITES})
-"""Classes that do no harm without an argument that does, or an object that is delicate."""
+_MILD = frozenset({ToolClass.READS, ToolClass.WRITES})
+"""Classes that are no evidence as a whole, unless the object is delicate."""
 _MOVED = frozenset({AtomKind.EMAIL, AtomKind.ACCOUNT, AtomKind.PHONE, AtomKind.URL, AtomKind.HOST, AtomKind.IDENTIFIER})
 
 
@@ -45,9 +45,12 @@ class Assessor:
         self._descriptions = Descriptions(provenances)
 
     def assess(self, call: ToolCall, kind: ToolKind, allowed: Set[str] = frozenset()) -> Assessment:
-        """The strongest evidence among the call's arguments, those aside that the settings allow by name."""
+        """The strongest evidence for one of the call's arguments, or for the call without any.
+
+        `allowed`: arguments that the settings allow; then only the others are judged, and not the call as a whole.
+        """
         description = self._described(call, kind, allowed)
-        best = assessment(description) if allowed else assessment(description | self._whole_call(call, kind))
+        best = Assessment() if allowed else assessment(description | self._whole_call(call, kind))
         for argument, evidence in self._by_argument(call, kind, allowed):
             result = assessment(description | evidence, argument)
             best = result if evidence and result.score > best.score else best
@@ -105,7 +108,7 @@ class Assessor:
     def _whole_call(self, call: ToolCall, kind: ToolKind) -> Evidence:
         """Evidence against an action that nobody asked for and that a third party names or asks for."""
         asking = self._asking(kind)
-        if "unasked" not in asking or (kind.tool_class in _HARMLESS and not kind.object):
+        if "unasked" not in asking or (kind.tool_class in _MILD and not kind.object):
             return {}
         evidence_names = self._third_parties.about(call, kind)
         return asking | weights(*evidence_names) if evidence_names else {}

@@ -42,6 +42,7 @@ _CHANGES = re.compile(
 
 
 _METHODS = frozenset({"post", "put", "patch", "delete"})
+"""Words by which the name of a tool says the method of its request."""
 
 
 class ToolClass(StrEnum):

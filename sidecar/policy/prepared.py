@@ -9,9 +9,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import zlib
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from sidecar.errors import PolicyError
 
 NAME = "patterns.json.gz"
 """The file, in the folder of the shipped policies."""
@@ -66,12 +69,16 @@ def encode(analyses: dict[str, Analysis]) -> bytes:
 
 @cache
 def _stored() -> dict[str, Any]:
+    """The entries of the file by digest; none without it. Raises `PolicyError` if it is damaged."""
+    file = folder() / NAME
     try:
-        content = (folder() / NAME).read_bytes()
+        entries: dict[str, Any] = json.loads(gzip.decompress(file.read_bytes()))
+        return {str(digest): (size, max_letters, clauses) for digest, (size, max_letters, clauses) in entries.items()}
     except FileNotFoundError:
         return {}
-    entries: dict[str, Any] = json.loads(gzip.decompress(content))
-    return entries
+    except (OSError, EOFError, zlib.error, ValueError, TypeError, AttributeError) as error:
+        problem = f"{file} is damaged ({type(error).__name__}): install again, or remove it, which makes starts slower"
+        raise PolicyError("policies cannot be loaded", [problem]) from None
 
 
 def _digest(pattern: str) -> str:

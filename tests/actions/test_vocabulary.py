@@ -81,7 +81,19 @@ def test_delegation_and_pointing() -> None:
     assert not delegates("What is in the ticket?")
     assert points("Send it to whom he names there")
     assert points("an die im Brief genannte Adresse")
-    assert not points("Send it to Anna")
+    assert points("pay it to the account in her last mail") is points("the address is in the ticket") is True
+    for plain_request in (
+        "Send it to Anna",
+        "Send Anna the report by email.",
+        "The report was late, so Anna will get it",
+        "Send no email today.",
+        "as in every year, book the room",
+        "I asked for quiet",
+        "Summarise the comments in this ticket",
+        "Read the latest message in my mail",
+        "Write a summary on this page",
+    ):
+        assert not points(plain_request), plain_request
 
 
 def test_every_section_is_there() -> None:

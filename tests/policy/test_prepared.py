@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.detectors.rules.literals import analyse, required_literals
+from sidecar.errors import PolicyError
 from sidecar.policy import prepared, program_size
 from sidecar.policy.prepared import Analysis
 from tools.prepared import analyses
@@ -35,6 +36,20 @@ def test_another_pattern_is_analysed() -> None:
     assert prepared.analysis_of(FOREIGN) is None
     assert required_literals(FOREIGN) == analyse(FOREIGN)
     assert program_size(FOREIGN) > 10
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"no gzip", gzip.compress(b"{"), gzip.compress(b"[]"), gzip.compress(b"{}")[:9]]
+)
+def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """And what to do; no rule is accused."""
+    monkeypatch.setattr(prepared, "folder", lambda: tmp_path)
+    (tmp_path / prepared.NAME).write_bytes(content)
+    prepared.forget()
+    with pytest.raises(PolicyError) as caught:
+        prepared.analysis_of(FOREIGN)
+    prepared.forget()
+    assert f"{tmp_path / prepared.NAME} is damaged" in str(caught.value)
 
 
 @pytest.mark.parametrize("max_letters", [12.0, float("inf")])
