@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from sidecar.cli.setting_warnings import warnings
 from sidecar.dashboard import base_url, bootstrap
 from sidecar.detectors.rules.layer import RulesLayer
 from sidecar.errors import SidecarError, StoreError
+from sidecar.limits.processors import available
 from sidecar.observability.worker_reports import WorkerReports
 from sidecar.policy.reductions import reductions
 from sidecar.policy.switches import apply_switches
@@ -24,10 +26,34 @@ from sidecar.util import logs
 from sidecar.util.shared_slots import SharedSlots
 from sidecar.util.signals import stop_on_signal
 
+MAX_WORKERS = 64
+
+
+class Workers(click.ParamType[int]):
+    """A number of processes, or `auto`: one for each processor that this process may use."""
+
+    name = "workers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number. Raises `click.UsageError`."""
+        if value == "auto":
+            return min(available(), MAX_WORKERS)
+        with suppress(ValueError):
+            if 1 <= int(value) <= MAX_WORKERS:
+                return int(value)
+        raise click.BadParameter(f"{value!r} is neither a number from 1 to {MAX_WORKERS} nor auto", ctx, param)
+
 
 @click.command(short_help="Serve the scan API and the inline proxy.")
 @CONFIG
-@click.option("--workers", type=click.IntRange(1, 64), default=1, show_default=True, help="Processes on one port.")
+@click.option(
+    "--workers",
+    type=Workers(),
+    metavar=f"1-{MAX_WORKERS}|auto",
+    default=1,
+    show_default=True,
+    help="Processes on one port; auto: one for each processor that this process may use, by a container's limit, too.",
+)
 @click.option(
     "--first-key/--no-first-key",
     default=True,

@@ -9,11 +9,14 @@ import subprocess
 import time
 from pathlib import Path
 
+import click
 import httpx2 as httpx
 import pytest
 import yaml
 from cli.test_main import sidecar
 from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar, clean_environment
+
+from sidecar.cli import serve
 
 
 def test_the_first_start_prints_a_key_and_lines_that_work_as_printed(start_sidecar: StartSidecar) -> None:
@@ -92,6 +95,22 @@ def test_the_image_prints_no_credential_into_its_log() -> None:
     """A container's log is kept and collected: its command switches the first key and the first link off."""
     dockerfile = (Path(__file__).parents[2] / "Dockerfile").read_text("utf-8")
     assert 'CMD ["serve", "--no-first-key"]' in dockerfile
+
+
+@pytest.mark.parametrize(("value", "number"), [("1", 1), ("64", 64), (1, 1), ("auto", 3)])
+def test_a_number_of_workers_or_auto(monkeypatch: pytest.MonkeyPatch, value: object, number: int) -> None:
+    """`auto` is the number of processors, at most as many as can be named."""
+    monkeypatch.setattr(serve, "available", lambda: 3)
+    assert serve.Workers().convert(value, None, None) == number
+    monkeypatch.setattr(serve, "available", lambda: 200)
+    assert serve.Workers().convert("auto", None, None) == serve.MAX_WORKERS
+
+
+@pytest.mark.parametrize("value", ["0", "65", "many", "AUTO", "1.5"])
+def test_another_number_of_workers_is_a_clear_error(value: str) -> None:
+    """It names what may be given."""
+    with pytest.raises(click.BadParameter, match=f"'{value}' is neither a number from 1 to 64 nor auto"):
+        serve.Workers().convert(value, None, None)
 
 
 def test_serve_ends_with_0_on_sigterm(start_sidecar: StartSidecar) -> None:

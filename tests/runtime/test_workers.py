@@ -15,6 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families as parse
 from runtime.test_app import set_read_only
 from support import ONE_RULE, RULES_ONLY, SidecarProcess, StartSidecar
 
+from sidecar.cli.serve import MAX_WORKERS
+from sidecar.limits.processors import available
+
 
 def children(parent: int) -> set[int]:
     """The process ids of a process' children."""
@@ -51,6 +54,15 @@ def test_a_worker_that_dies_is_started_again_and_all_stop_together(start_sidecar
     workers = children(parent)
     assert running.stop() == 0
     assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def test_auto_is_a_worker_for_each_processor(start_sidecar: StartSidecar) -> None:
+    """That this process may use; with one there is no supervisor."""
+    running = start_sidecar(ONE_RULE, "--workers", "auto")
+    assert running.process is not None
+    count, parent = min(available(), MAX_WORKERS), running.process.pid
+    wait_until(lambda: len(children(parent)) == (count if count > 1 else 0))
+    assert running.stop() == 0
 
 
 def test_a_hang_up_is_handed_on_to_every_worker(start_sidecar: StartSidecar) -> None:
