@@ -83,13 +83,15 @@ class Descriptions:
 
     def __init__(self, provenances: Provenances) -> None:
         self._provenances = provenances
-        self._sentences: list[Passage] = []
+
+    @cached_property
+    def _sentences(self) -> list[Passage]:
+        return [passage for passage in self._provenances.passages if not passage.structured]
 
     @cached_property
     def _index(self) -> dict[str | AtomName, list[int]]:
         """The numbers of the sentences with a word or an atom; built once, for all calls of a response."""
         index: dict[str | AtomName, list[int]] = {}
-        self._sentences = [passage for passage in self._provenances.passages if not passage.structured]
         for number, passage in enumerate(self._sentences):
             keys: tuple[str | AtomName, ...] = (*words_of(passage.text), *atom_names(passage))
             for key in keys:

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-MOUNTS = {"": ("/sys/fs/cgroup", "memory.max"), "memory": ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")}
-"""Where the groups are mounted and the file of the limit, by the controller's name in /proc/self/cgroup."""
+from sidecar.limits.control_groups import folders
+
+FILES = ("memory.max", "memory.limit_in_bytes")
+"""The file of the limit in version 2 and 1 of control groups."""
 SHARE = 2
 
 
@@ -23,20 +25,10 @@ def headroom() -> int:
 
 
 def _limits() -> Iterator[int]:
-    """The limits of this process's groups and of those that contain them; none elsewhere than on Linux."""
-    with suppress(OSError):
-        for line in Path("/proc/self/cgroup").read_text("ascii").splitlines():
-            _, controller, path = line.split(":", 2)
-            if controller in MOUNTS:
-                mount, name = MOUNTS[controller]
-                group = Path(mount + path)
-                yield from _limits_of([group, *group.parents], name)
-
-
-def _limits_of(groups: list[Path], name: str) -> Iterator[int]:
-    for group in groups:
-        with suppress(OSError, ValueError):  # no such group in this namespace, or the word `max`
-            yield int((group / name).read_text("ascii"))
+    for folder in folders("memory"):
+        for name in FILES:
+            with suppress(OSError, ValueError):  # no such file, or the word `max`
+                yield int((folder / name).read_text("ascii"))
 
 
 def _resident() -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import Any
 
 import pytest
@@ -96,12 +95,9 @@ def test_an_atom_counts_once() -> None:
     assert described("Read my mail", decoy, order, **call).passage.text == order
 
 
-def test_the_price_of_what_a_third_party_or_the_model_wrote() -> None:
-    """A run of combining marks is no quadratic sort, a thousand words of a value are not all looked for."""
-    marks = "Dear all, a" + "\u0315\u0300" * 40_000
-    before = time.process_time()
-    described("Read it", marks, tool="send_mail", to="bo@x.example", body=marks)
-    assert time.process_time() - before < 2
+def test_long_values_are_read_in_part() -> None:
+    """Of a value of thousands of words the first ones are looked for."""
     text = "one two three " + " ".join(f"w{number}" for number in range(3_000))
     assert len(words_of(text)) > 3 * MAX_CALL_WORDS
     assert described("Look", "It ends with w2999 today.", tool="x", body=text) is None
+    assert described("Look", "It begins with w9 today.", tool="x", body=text) is not None

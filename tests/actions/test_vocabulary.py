@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import unicodedata
+from typing import Literal
+
 import pytest
 
-from sidecar.actions.vocabulary import FAMILIES, OBJECTS, delegates, mentions, names, plain, points, requested_families
+from sidecar.actions.vocabulary import (
+    FAMILIES,
+    OBJECTS,
+    PIECE,
+    delegates,
+    mentions,
+    names,
+    plain,
+    points,
+    requested_families,
+)
 
 
 @pytest.mark.parametrize(
@@ -108,3 +121,18 @@ def test_a_mention_is_a_word_in_any_place() -> None:
     """Whatever part of speech."""
     assert mentions("the account has moved", "redirects")
     assert not mentions("a nice day", "redirects")
+
+
+def test_a_run_of_combining_marks_is_normalized_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sorting it as a whole takes the square of its length; the text is the same."""
+    lengths: list[int] = []
+    normal_form = unicodedata.normalize
+
+    def normalize(form: Literal["NFC", "NFD"], text: str) -> str:
+        lengths.append(len(text))
+        return normal_form(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", normalize)
+    assert plain("a" + "\u0315\u0300" * 4_000) == "a"
+    assert max(lengths) <= 3 * PIECE
+    assert plain("É" * 1_200) == "e" * 1_200
