@@ -25,6 +25,12 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Binary data is named by its argument: a time inside it would give each worker another id for one test."""
+    binary = isinstance(val, bytes) and not (val.isascii() and val.decode("ascii").isprintable())
+    return argname if binary else None
+
+
 def pytest_collection_finish() -> None:
     """What was imported and collected stays, so the garbage collector need not go through it with every test."""
     gc.collect()
