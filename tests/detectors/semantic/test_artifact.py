@@ -10,6 +10,7 @@ import pytest
 import tiny_model
 
 from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, ModelArtifact
+from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from sidecar.errors import ModelError
 from sidecar.types import Label
 
@@ -71,3 +72,9 @@ def test_calibration_is_a_probability() -> None:
 def test_the_shipped_folders_are_whole(engine: str) -> None:
     """What the package ships passes its own check, and is for the engine that picks it."""
     assert ModelArtifact.read(SHIPPED[engine]).manifest.engine == engine  # type: ignore[index]
+
+
+def test_the_model_card_has_the_size_of_the_vocabulary() -> None:
+    """A card of an earlier model would have another one."""
+    pieces = len(SentencePieceTokenizer.read(SHIPPED["onnx"] / VOCABULARY_FILE))
+    assert f"{pieces:,} pieces" in (SHIPPED["onnx"].parent / "README.md").read_text("utf-8")
