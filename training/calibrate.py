@@ -24,6 +24,9 @@ DOCUMENTS, APPLICATION_DOCUMENTS = 0.005, 0.002
 """The same for holdout documents and conversations, and for the application's texts among them."""
 MARGIN = 0.4
 """Logits by which the threshold lies above these targets: unseen documents are stranger than the holdout."""
+LONG_PROMPTS, DEFINITIONS = 0.5, 1.35
+"""Logits by which the application's longer prompts, and its longer definitions of tools, block earlier than its short
+texts, which read like orders of their own. Chosen with sets E to G and J and three authors of set M."""
 LOST = 0.05
 """Share of windows that the second stage takes for an attack which the first may dismiss."""
 
@@ -44,6 +47,11 @@ def fit(rows: Sequence[Score], limit: float, block: float = THRESHOLD) -> Calibr
     optimiser.step(loss)
     slope = float(curve.detach()[0])
     return Calibration(slope=slope, offset=_logit(block) - slope * limit)
+
+
+def earlier(calibration: Calibration, logits: float) -> Calibration:
+    """The calibration that has the same probabilities at logits that are lower by this."""
+    return calibration.model_copy(update={"offset": calibration.offset + calibration.slope * logits})
 
 
 def limit(rows: Sequence[Score], documents: Floats, share: float = DOCUMENTS) -> float:

@@ -108,9 +108,12 @@ def calibrated(folder: Path, corpus: Sequence[Row], out: Path) -> None:
     apart = calibrate.limit(sides[1], documents[1], calibrate.APPLICATION_DOCUMENTS)
     apart = max(apart, limit)  # few of the application's texts are in the holdout
     artefact = ModelArtifact.read(out)
+    application = calibrate.fit(rows, apart + calibrate.MARGIN, calibrate.APPLICATION_THRESHOLD)
     update = {
         "calibration": calibrate.fit(rows, limit + calibrate.MARGIN),
-        "application": calibrate.fit(rows, apart + calibrate.MARGIN, calibrate.APPLICATION_THRESHOLD),
+        "application": application,
+        "long_prompts": calibrate.earlier(application, calibrate.LONG_PROMPTS),
+        "definitions": calibrate.earlier(application, calibrate.DEFINITIONS),
         "early_exit_below": _early_exit_threshold(rows, out, min(limit, apart)),
     }
     write(out, artefact.head, artefact.manifest.model_copy(update=update))

@@ -9,7 +9,7 @@ semantic layer corrects a score for the number of windows scored, and that must 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import accumulate, groupby
 from math import inf
 
 from sidecar.extraction.walker import Leaf
@@ -37,7 +37,15 @@ def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
         if place is None:
             for leaf in group:
                 others = tuple(repeated.get((leaf.text, source), ()))
-                yield Segment(leaf.text, source, leaf.location.path, rules_only=leaf.rules_only, repeated=others)
+                definition = _is_definition(leaf)
+                yield Segment(
+                    leaf.text,
+                    source,
+                    leaf.location.path,
+                    rules_only=leaf.rules_only,
+                    repeated=others,
+                    definition=definition,
+                )
         else:
             yield from _packs(group, source, inf if _is_result(source, place) else PACK_LENGTH, repeated)
 
@@ -63,21 +71,27 @@ def _place(path: str) -> str:
 
 
 def _packs(leaves: Iterable[Leaf], source: Source, max_length: float, repeated: _Repeated) -> Iterator[Segment]:
-    texts: list[str] = []
-    pieces: list[tuple[int, str]] = []
+    packed: list[Leaf] = []
     size = 0
-    for text, place, *_ in leaves:
-        texts.append(text)
-        pieces.append((size, place.path))
-        size += len(text) + 1
+    for leaf in leaves:
+        packed.append(leaf)
+        size += len(leaf.text) + 1
         if size > max_length:
-            yield _pack(texts, pieces, source, repeated)
-            texts, pieces, size = [], [], 0
-    if texts:
-        yield _pack(texts, pieces, source, repeated)
+            yield _pack(packed, source, repeated)
+            packed, size = [], 0
+    if packed:
+        yield _pack(packed, source, repeated)
 
 
-def _pack(texts: list[str], pieces: list[tuple[int, str]], source: Source, repeated: _Repeated) -> Segment:
-    path, places = pieces[0][1], tuple(pieces) if len(pieces) > 1 else ()
+def _pack(leaves: list[Leaf], source: Source, repeated: _Repeated) -> Segment:
+    texts, paths = [leaf.text for leaf in leaves], [leaf.location.path for leaf in leaves]
+    starts = accumulate((len(text) + 1 for text in texts), initial=0)
+    pieces = tuple(zip(starts, paths, strict=False)) if len(leaves) > 1 else ()
     others = tuple(path for text in texts for path in repeated.get((text, source), ())) if repeated else ()
-    return Segment("\n".join(texts), source, path, pieces=places, repeated=others)
+    definition = all(map(_is_definition, leaves))
+    return Segment("\n".join(texts), source, paths[0], pieces=pieces, repeated=others, definition=definition)
+
+
+def _is_definition(leaf: Leaf) -> bool:
+    """Whether the application defines something for the model there, such as a tool, and does not address it."""
+    return leaf.location.source is Source.APPLICATION and not leaf.prose

@@ -40,6 +40,27 @@ def test_a_span_over_several_strings_belongs_to_the_one_with_most_of_it() -> Non
     assert Segment("look", path="name").path_within(0, 4) == "name"
 
 
+def test_definitions_are_told_from_prose_of_the_application() -> None:
+    """Tools and response schemas, packed or long, are no text that addresses the model; nothing of others is one."""
+    schema = {"type": "json_schema", "json_schema": {"name": "answer", "description": "What the user gets."}}
+    body = {
+        "messages": [{"role": "system", "content": "You help readers."}, {"role": "user", "content": "hello there"}],
+        "tools": [tool("look_up", "Looks a word up."), tool("add", "Adds numbers. " * MAX_STRING_LENGTH)],
+        "response_format": schema,
+    }
+    definitions = {segment.path: segment.definition for segment in segments(body)}
+    assert [path for path, is_definition in definitions.items() if is_definition] == [
+        "tools.0.function.name",
+        "tools.1.function.name",
+        "tools.1.function.description",
+        "response_format.json_schema.name",
+    ]
+    assert {path for path, is_definition in definitions.items() if not is_definition} == {
+        "messages.0.content",
+        "messages.1.content",
+    }
+
+
 def test_prose_and_long_strings_stand_alone() -> None:
     """Text of a turn and strings longer than a window are separate segments."""
     long = "word " * MAX_STRING_LENGTH

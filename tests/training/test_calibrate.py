@@ -71,3 +71,9 @@ def test_the_applications_texts_block_from_a_score_of_their_own() -> None:
     rows = scores()
     for block in (calibrate.THRESHOLD, calibrate.APPLICATION_THRESHOLD):
         assert calibrate.fit(rows, 1.5, block).probability(1.5) == pytest.approx(block)
+
+
+def test_an_earlier_calibration_has_the_same_chance_at_a_lower_logit() -> None:
+    """So that one threshold holds for all texts of the application."""
+    fitted = Calibration(slope=0.8, offset=-1.0)
+    assert calibrate.earlier(fitted, 1.35).probability(2.0) == pytest.approx(fitted.probability(3.35))

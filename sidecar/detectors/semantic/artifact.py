@@ -29,6 +29,13 @@ SHIPPED: dict[Engine, Path] = {"onnx": MODELS / "guard", "sentence-transformers"
 
 APPLICATION_TOKEN_TYPE = 2
 """The token type of the application's own texts."""
+LONG_PROMPT, DEFINITION = 3, 4
+"""The channels of its system prompts and definitions of some length, which have calibrations of their own."""
+
+
+def token_type(channel: int) -> int:
+    """The token type that tells the model whose a text is."""
+    return min(channel, APPLICATION_TOKEN_TYPE)
 
 
 class Calibration(BaseModel):
@@ -70,12 +77,19 @@ class Manifest(BaseModel):
     calibration: Calibration
     application: Calibration | None = None
     """Calibration for the application's own texts, which are hardly ever attacks and block from another score."""
+    long_prompts: Calibration | None = None
+    """The same for its longer ones. A short one is an order by itself, and seldom has room for a foreign one."""
+    definitions: Calibration | None = None
+    """The same for its longer definitions of tools: a system prompt gives orders, most definitions do not."""
     files: dict[str, str]
     made_by: str = ""
 
     def calibration_for(self, channel: int) -> Calibration:
         """The calibration of texts on this channel."""
-        return self.application if channel == APPLICATION_TOKEN_TYPE and self.application else self.calibration
+        if channel < APPLICATION_TOKEN_TYPE:
+            return self.calibration
+        special = {LONG_PROMPT: self.long_prompts, DEFINITION: self.definitions}.get(channel)
+        return special or self.application or self.calibration
 
 
 class Head:

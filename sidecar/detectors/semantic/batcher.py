@@ -45,10 +45,10 @@ TIME_SLICE = 0.01
 """Seconds for which one request is scored before the next one has its turn."""
 USER = 0
 """The channel of users."""
-RESCORE_FROM = (0.25, 0.25, 0.8)
+RESCORE_FROM = (0.25, 0.25, 0.8, 0.8, 0.8)
 """Probability by channel from which a window of a longer text is scored again with other borders. Not by the threshold:
 scores are cached for all requests. With a threshold below 0.8 one border decides about an application."""
-PARTS_FROM = (0.05, 0.05, 0.8)
+PARTS_FROM = (0.05, 0.05, 0.8, 0.8, 0.8)
 """The same for scoring its parts alone. An application's own are orders, and what it says decides at a higher score."""
 CHUNK = 32_768
 """Characters of a text that are normalized at once."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sidecar.detectors.semantic.artifact import Array, ModelArtifact
+from sidecar.detectors.semantic.artifact import Array, ModelArtifact, token_type
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from sidecar.detectors.semantic.windows import Window, WindowSpec, iter_windows, prepare_tokenizer
 from sidecar.errors import ModelError, needs_extra
@@ -69,7 +69,7 @@ class Padding:
         for index, row in enumerate(rows):
             ids[index, : len(row)] = row
             mask[index, : len(row)] = 1
-            types[index] = channels[index] if self.channels else 0
+            types[index] = token_type(channels[index]) if self.channels else 0
         return {"input_ids": ids.astype(np.int64), "attention_mask": mask, "token_type_ids": types}
 
 
@@ -104,7 +104,7 @@ class Session:
     def __call__(self, window: Sequence[int], channel: int) -> Array:
         """(1, numbers): the output for a window of this channel."""
         ids = np.array([self._tokenizer.with_special_tokens(window)], dtype=np.int64)
-        tokens = {"input_ids": ids, "token_type_ids": np.full_like(ids, channel)}
+        tokens = {"input_ids": ids, "token_type_ids": np.full_like(ids, token_type(channel))}
         return np.asarray(self._session.run([self._output], tokens)[0], dtype=np.float32)
 
 

@@ -18,14 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import SHIPPED, Array, ModelArtifact
+from sidecar.detectors.semantic.artifact import DEFINITION, LONG_PROMPT, SHIPPED, Array, ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher, BatchResult, ScoredWindow
 from sidecar.detectors.semantic.cascade import CascadeScorer
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours, SimilarRule
 from sidecar.detectors.semantic.texts import ChannelText
 from sidecar.detectors.semantic.topics import Topics
 from sidecar.normalization.vocabulary import english
-from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport
+from sidecar.types import Channel, Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 
 MIN_FINDING_SCORE = 0.1
 """Findings below this score are not reported."""
@@ -33,6 +33,9 @@ TOKEN_TYPES = {Channel.DIRECT: 0, Channel.INDIRECT: 1, Channel.APPLICATION: 2}
 """The token type that encodes the author of a text."""
 MIN_SUSPICIOUS_SCORE = 0.015
 """Windows from this score are evidence for hits of rules: below it none of them reaches a threshold of 0.6."""
+MIN_LONG = 150
+"""Characters from which the application's prompts and definitions have calibrations of their own. "Pays with the stored
+card." is all of a definition, and reads like an order to the assistant."""
 MAX_INLINE_SEGMENTS = 64
 """Segments whose reports are built on the event loop."""
 
@@ -77,8 +80,7 @@ class SemanticLayer:
         """Score every segment completely. Raises `LayerError` on failure."""
         spans = spans_by_path(prior)
         texts = [
-            ChannelText(s.text, TOKEN_TYPES[s.channel], hits(s, spans), self._topics.windows_of(s))
-            for s in request.segments
+            ChannelText(s.text, channel_of(s), hits(s, spans), self._topics.windows_of(s)) for s in request.segments
         ]
         result = await self._batcher.score(texts, request.sufficient_score, request.client)
         if len(texts) <= MAX_INLINE_SEGMENTS:
@@ -104,7 +106,7 @@ class SemanticLayer:
         """`embedded`: None if no topics were compared; a report that lacks them must not be cached."""
         complete = complete and (embedded is not None or not self._topics.windows_of(segment))
         worst = self._worst(windows)
-        probabilities = [self._batcher.probability(window, TOKEN_TYPES[segment.channel]) for window in worst]
+        probabilities = [self._batcher.probability(window, channel_of(segment)) for window in worst]
         classified = (
             finding
             for window, probability in zip(worst, probabilities, strict=True)
@@ -118,7 +120,7 @@ class SemanticLayer:
     def _suspicious(self, segment: Segment, windows: Sequence[ScoredWindow]) -> Iterator[tuple[int, int, float]]:
         """The windows of the visible text that are not harmless."""
         for window in windows:
-            probability = self._batcher.probability(window, TOKEN_TYPES[segment.channel])
+            probability = self._batcher.probability(window, channel_of(segment))
             if probability >= MIN_SUSPICIOUS_SCORE and not window.source.view.hidden:
                 yield *window.source.locate(window.start, window.end), probability
 
@@ -159,6 +161,13 @@ class SemanticLayer:
             place, status = (segment.path, 0, len(segment.text)), hit.rule.status
             finding = Finding(hit.rule.id, hit.rule.label, hit.rule.score, self.name, *place, evidence=hit.evidence)
             yield replace(finding, decides=status == "block", hint=status == "hint")
+
+
+def channel_of(segment: Segment) -> int:
+    """The channel as which the model reads a segment."""
+    if segment.source is not Source.APPLICATION or len(segment.text) < MIN_LONG:
+        return TOKEN_TYPES[segment.channel]
+    return DEFINITION if segment.definition else LONG_PROMPT
 
 
 def spans_by_path(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:

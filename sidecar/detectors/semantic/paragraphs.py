@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 MIN_LENGTH, MAX_LENGTH = 30, 1_200
 """Characters of a part that is scored alone. A longer one fills windows of its own."""
-MIN_WITH_PARTS = (1_000, 0, 0)
+MIN_WITH_PARTS = (1_000, 0, 0, 0, 0)
 """Characters by channel of a text whose parts, and those of what is hidden in it, are scored alone: of a user's short
 one, such as some subtitles, all counts."""
 MAX_WITH_PARTS = 8_192

@@ -12,7 +12,7 @@ from sidecar.normalization import NormalizedText
 
 @dataclass(frozen=True, slots=True)
 class ChannelText:
-    """One text to score and its author: 0 the user, 1 a third party, 2 the application.
+    """One text to score and its author: 0 the user, 1 a third party, 2 to 4 the application (`layer.channel_of`).
 
     `hits`: spans of findings of earlier layers, in order and disjoint; the second stage scores the windows that they
     overlap. `embedded`: the number of its first windows of which the features are asked for.

@@ -162,6 +162,8 @@ def _digest(prefix: hashlib.blake2b, segment: Segment, hints: Mapping[str, Seque
     digest = prefix.copy()
     if segment.joined or segment.pieces:
         digest.update(b"no turn")  # topics are those of turns
+    if segment.definition:
+        digest.update(b"definition")
     digest.update(_source_tag(segment.source) + len(raw).to_bytes(8) + raw)
     if hints and (places := sorted(place for path in segment.paths for place in hints.get(path, ()))):
         digest.update(repr(places).encode())

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import tiny_model
 
-from sidecar.detectors.semantic.artifact import SHIPPED, Calibration, ModelArtifact
+from sidecar.detectors.semantic.artifact import (
+    APPLICATION_TOKEN_TYPE,
+    DEFINITION,
+    LONG_PROMPT,
+    SHIPPED,
+    Calibration,
+    ModelArtifact,
+)
 from sidecar.detectors.semantic.sentencepiece import VOCABULARY_FILE, SentencePieceTokenizer
 from sidecar.errors import ModelError
 from sidecar.types import Label
@@ -66,6 +73,18 @@ def test_calibration_is_a_probability() -> None:
     values = [Calibration(slope=0.8, offset=-0.5).probability(logit) for logit in (-1e9, -3, 0, 3, 1e9)]
     assert values == sorted(values)
     assert 0 <= values[0] < values[-1] <= 1
+
+
+def test_longer_prompts_and_definitions_block_earlier_than_short_texts_of_the_application() -> None:
+    """In the shipped model; a model without these calibrations judges all of them alike."""
+    manifest = ModelArtifact.read(SHIPPED["onnx"]).manifest
+    channels = (DEFINITION, LONG_PROMPT, APPLICATION_TOKEN_TYPE)
+    chances = [manifest.calibration_for(channel).probability(2.6) for channel in channels]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] >= 0.9 > chances[1]
+    plain = manifest.model_copy(update={"long_prompts": None, "definitions": None})
+    assert {plain.calibration_for(channel) for channel in channels} == {manifest.application}
+    assert plain.model_copy(update={"application": None}).calibration_for(DEFINITION) == manifest.calibration
 
 
 @pytest.mark.parametrize("engine", sorted(SHIPPED))

@@ -29,9 +29,9 @@ def test_windows_are_dressed_and_padded() -> None:
 
 
 def test_the_channel_is_the_token_type_where_the_model_knows_it() -> None:
-    """Text of a third party is of type 1, the application's of type 2."""
-    arrays = Padding.from_tokenizer(tiny_model.tokenizer(), channels=True)([[4, 5], [6], [6]], [0, 1, 2])
-    assert arrays["token_type_ids"].tolist() == [[0] * 4, [1] * 4, [2] * 4]
+    """Text of a third party is of type 1, the application's of type 2, prompts and definitions alike."""
+    arrays = Padding.from_tokenizer(tiny_model.tokenizer(), channels=True)([[4, 5], [6], [6], [6], [6]], range(5))
+    assert arrays["token_type_ids"].tolist() == [[0] * 4, [1] * 4, *[[2] * 4] * 3]
 
 
 def test_a_session_reports_to_nobody(tmp_path: Path) -> None:

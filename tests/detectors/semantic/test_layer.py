@@ -14,10 +14,10 @@ import tiny_model
 from tiny_model import Rule, TinyEncoder
 
 from sidecar import config
-from sidecar.detectors.semantic.artifact import ModelArtifact
+from sidecar.detectors.semantic.artifact import DEFINITION, LONG_PROMPT, ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
-from sidecar.detectors.semantic.layer import SemanticLayer, hits, spans_by_path
+from sidecar.detectors.semantic.layer import MIN_LONG, SemanticLayer, channel_of, hits, spans_by_path
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.detectors.semantic.topics import Topics
 from sidecar.errors import ModelError
@@ -87,6 +87,22 @@ async def test_an_attack_that_was_hidden_is_smuggled() -> None:
     assert {f.label for f in report.findings} == {Label.PROMPT_INJECTION, Label.TOKEN_SMUGGLING}
     assert {f.view for f in report.findings} == {"base64"}
     assert all((f.start or 0) <= len(CALM) < (f.end or 0) for f in report.findings)
+
+
+@pytest.mark.parametrize(
+    ("segment", "channel"),
+    [
+        (Segment("x" * MIN_LONG), 0),
+        (Segment("x" * MIN_LONG, Source.UNTRUSTED), 1),
+        (Segment("x" * (MIN_LONG - 1), Source.APPLICATION, definition=True), 2),
+        (Segment("x" * MIN_LONG, Source.MODEL), 2),
+        (Segment("x" * MIN_LONG, Source.APPLICATION), LONG_PROMPT),
+        (Segment("x" * MIN_LONG, Source.APPLICATION, definition=True), DEFINITION),
+    ],
+)
+def test_the_channel_says_whose_and_what_a_text_is(segment: Segment, channel: int) -> None:
+    """Prompts and definitions of the application from some length on have their own."""
+    assert channel_of(segment) == channel
 
 
 @pytest.mark.parametrize("segments", [(), (Segment(""),), (Segment(CALM), Segment(" \n"))])

@@ -121,6 +121,16 @@ async def test_a_turn_and_the_same_text_joined_or_packed_are_apart() -> None:
     assert layer.read == ["a", "a"]
 
 
+async def test_a_prompt_and_the_same_text_in_a_definition_are_apart() -> None:
+    """The model judges them by other calibrations."""
+    layer = CountingLayer()
+    cache = cached_layer(layer)
+    for definition in (False, True, True):
+        segment = Segment("text", Source.APPLICATION, definition=definition)
+        await cache.scan(ScanRequest((segment,)), ())
+    assert layer.read == ["text"] * 2
+
+
 @pytest.mark.parametrize(("reads", "times"), [(True, 3), (False, 1)])
 async def test_the_system_prompt_is_in_the_key_where_the_layer_reads_it(*, reads: bool, times: int) -> None:
     """For such a layer another system prompt, or none, is a miss."""
