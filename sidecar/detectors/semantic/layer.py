@@ -36,6 +36,9 @@ MIN_SUSPICIOUS_SCORE = 0.015
 MIN_LONG = 150
 """Characters from which the application's prompts and definitions have calibrations of their own. "Pays with the stored
 card." is all of a definition, and reads like an order to the assistant."""
+MAX_DEFINITION = 4_000
+"""Characters up to which a definition counts as one. In longer manuals, such as that of a coding agent's workflows (19 kB),
+one of many windows reads like an order."""
 MAX_INLINE_SEGMENTS = 64
 """Segments whose reports are built on the event loop."""
 
@@ -167,7 +170,7 @@ def channel_of(segment: Segment) -> int:
     """The channel as which the model reads a segment."""
     if segment.source is not Source.APPLICATION or len(segment.text) < MIN_LONG:
         return TOKEN_TYPES[segment.channel]
-    return DEFINITION if segment.definition else LONG_PROMPT
+    return DEFINITION if segment.definition and len(segment.text) <= MAX_DEFINITION else LONG_PROMPT
 
 
 def spans_by_path(prior: Sequence[Finding]) -> dict[str, list[tuple[int, int]]]:

@@ -17,7 +17,7 @@ from sidecar import config
 from sidecar.detectors.semantic.artifact import DEFINITION, LONG_PROMPT, ModelArtifact
 from sidecar.detectors.semantic.batcher import Batcher
 from sidecar.detectors.semantic.cascade import CascadeScorer
-from sidecar.detectors.semantic.layer import MIN_LONG, SemanticLayer, channel_of, hits, spans_by_path
+from sidecar.detectors.semantic.layer import MAX_DEFINITION, MIN_LONG, SemanticLayer, channel_of, hits, spans_by_path
 from sidecar.detectors.semantic.nearest_neighbours import NearestNeighbours
 from sidecar.detectors.semantic.topics import Topics
 from sidecar.errors import ModelError
@@ -98,6 +98,7 @@ async def test_an_attack_that_was_hidden_is_smuggled() -> None:
         (Segment("x" * MIN_LONG, Source.MODEL), 2),
         (Segment("x" * MIN_LONG, Source.APPLICATION), LONG_PROMPT),
         (Segment("x" * MIN_LONG, Source.APPLICATION, definition=True), DEFINITION),
+        (Segment("x" * (MAX_DEFINITION + 1), Source.APPLICATION, definition=True), LONG_PROMPT),
     ],
 )
 def test_the_channel_says_whose_and_what_a_text_is(segment: Segment, channel: int) -> None:
