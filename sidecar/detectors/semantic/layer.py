@@ -37,8 +37,8 @@ MIN_LONG = 150
 """Characters from which the application's prompts and definitions have calibrations of their own. "Pays with the stored
 card." is all of a definition, and reads like an order to the assistant."""
 MAX_DEFINITION = 4_000
-"""Characters up to which a definition counts as one. In longer manuals, such as those of coding agents (up to 19 kB), one
-of many windows reads like an order."""
+"""Characters up to which a definition counts as one. In longer manuals, such as those of coding agents (19 kB), one of
+many windows reads like an order."""
 MAX_INLINE_SEGMENTS = 64
 """Segments whose reports are built on the event loop."""
 
