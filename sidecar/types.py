@@ -100,7 +100,7 @@ class Segment:
     joins: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """The offsets in a joined segment at which a piece of a text begins that follows another piece."""
     definition: bool = field(default=False, compare=False)
-    """Whether it is a part of the definitions of tools, and not prose of the application."""
+    """Whether the application defines something there, such as a tool, and does not address the model."""
     threshold: float | None = None
     """The score from which it blocks, personal data aside, if that is lower than the threshold that else applies."""
 

@@ -37,7 +37,7 @@ def segments(leaves: Iterable[Leaf]) -> Iterator[Segment]:
         if place is None:
             for leaf in group:
                 others = tuple(repeated.get((leaf.text, source), ()))
-                definition = _is_definition(leaf)
+                definition = source is Source.APPLICATION and not leaf.prose
                 yield Segment(
                     leaf.text,
                     source,
@@ -88,10 +88,5 @@ def _pack(leaves: list[Leaf], source: Source, repeated: _Repeated) -> Segment:
     starts = accumulate((len(text) + 1 for text in texts), initial=0)
     pieces = tuple(zip(starts, paths, strict=False)) if len(leaves) > 1 else ()
     others = tuple(path for text in texts for path in repeated.get((text, source), ())) if repeated else ()
-    definition = all(map(_is_definition, leaves))
+    definition = source is Source.APPLICATION and not any(leaf.prose for leaf in leaves)
     return Segment("\n".join(texts), source, paths[0], pieces=pieces, repeated=others, definition=definition)
-
-
-def _is_definition(leaf: Leaf) -> bool:
-    """Whether the application defines something for the model there, such as a tool, and does not address it."""
-    return leaf.location.source is Source.APPLICATION and not leaf.prose
