@@ -164,7 +164,7 @@ async def test_a_flood_of_large_bodies_under_a_memory_limit(tmp_path: Path) -> N
 
 
 async def test_out_of_memory_and_back(tmp_path: Path) -> None:
-    """With almost no memory left, large bodies get 503, 408 or no response, and nothing crashes; then it recovers."""
+    """With almost no memory left, large bodies get 503 or no response and nothing crashes; with more, it recovers."""
     async with recording(respond(ANSWER)) as upstream:
         running = SidecarProcess(tmp_path, process_settings(tmp_path, upstream.url))
         await asyncio.to_thread(running.start)
@@ -175,8 +175,7 @@ async def test_out_of_memory_and_back(tmp_path: Path) -> None:
             assert (await here.inline()).status == 200
             limit(pid, 4 * MIB)
             met = await flooded(running, session)
-            # 408: where there was no memory to wake a reader, the body has not arrived in time (1 of 25 runs).
-            assert set(met) <= {0, 200, 400, 408, 413, 503}
+            assert set(met) <= {0, 200, 400, 413, 503}
             assert met[503] > 0
             assert met[200] + met[400] + met[413] < FLOOD / 2  # there was no memory for responses
             resource.prlimit(pid, resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
