@@ -31,9 +31,9 @@ MAX_MENTION, SCOPE_REACH = 50, 70
 object."""
 MAX_LIST_LINES = 12
 """Lines of a list between an item and the line that introduces the list."""
-_QUOTES = ("“”", "„“", "«»", "»«", "‘’", "「」", "『』", "《》")
+_QUOTES = ("“”", "„“", "„”", "‚‘", "«»", "»«", "‘’", "「」", "『』", "《》")
 _VALUE_MARKS = set("=:,;>\\\"'{[|")
-_SYMMETRIC_QUOTES = ("'", '"', "`")
+_SYMMETRIC_QUOTES = ("'", '"', "`", "”", "»")
 
 
 def _options() -> re2.Options:
@@ -67,6 +67,7 @@ _TRANSLITERATED_NEGATED_AFTER = _pattern(words.TRANSLITERATED_NEGATED_AFTER)
 _NEGATED_LIST = _pattern(words.NEGATED_LIST)
 _DESCRIBED = [_pattern(pattern) for pattern in words.DESCRIBED]
 _FRAMES = _pattern(words.FRAMES)
+_SUPERSEDES, _SUPERSEDING = _pattern(words.SUPERSEDES), _pattern(words.SUPERSEDING)
 _OBJECT_OF_ORDER = _pattern(words.OBJECT_OF_ORDER)
 _COORDINATION = _pattern(words.COORDINATION)
 _SENTENCE_FRAGMENT = _pattern(words.SENTENCE_FRAGMENT)
@@ -102,8 +103,9 @@ def mitigation(text: str, start: int, end: int, *, in_latin: bool = False) -> st
     checks = (
         ("negated", lambda: _is_negated(before, hit, after, in_latin)),
         ("code", lambda: _FUNCTION_CALL.match(hit)),
+        ("code", lambda: _is_option(before, hit)),
         ("asked", lambda: _is_how_to_question(before, hit)),
-        ("described", lambda: _is_described(before)),
+        ("described", lambda: _is_described(before) or _supersedes(before, hit)),
         ("quoted", lambda: _is_quoted(before, hit, after)),
         ("listed", lambda: _is_listed(before, after)),
         ("scoped", lambda: _is_scoped(hit, after)),
@@ -142,6 +144,11 @@ def _is_negated(before: str, hit: str, after: str, in_latin: bool) -> bool:
     return (negations + shifters) % 2 == 1 and negations > 0
 
 
+def _is_option(before: str, hit: str) -> bool:
+    """Whether the hit is the name of an option of a command."""
+    return before.endswith("--") and not any(map(str.isspace, hit))
+
+
 def _is_how_to_question(before: str, hit: str) -> bool:
     """Whether the text asks how something is done, and the object is not the model's own."""
     return bool(_HOW_TO.search(before)) and not _SECOND_PERSON.search(hit)
@@ -151,6 +158,11 @@ def _is_described(before: str) -> bool:
     """Whether the sentence reports that someone else does it, asks for it, or is prevented from it."""
     clause = _last_sentence(before)
     return bool(clause) and any(pattern.search(clause) for pattern in _DESCRIBED)
+
+
+def _supersedes(before: str, hit: str) -> bool:
+    """Whether a document says that it replaces earlier ones."""
+    return bool(_SUPERSEDES.search(hit) and _SUPERSEDING.search(_last_sentence(before)))
 
 
 def _last_sentence(before: str) -> str:

@@ -26,11 +26,11 @@ _NEGATIONS = (
     r"|no|nunca|jam[aá]s|sin|prohibido|evit[ae]r?|niégate|rechaza"
     r"|n[ãa]o|nem|sem|proibido|recuse|non|mai|senza|vietato|rifiutat?i?"
     # Polski, čeština, русский, українська
-    r"|(?:nigdy\s+)?nie|nigdy|bez|odmawiaj?|nikdy|nesmíš|nesmí|(?:никогда\s+)?не|нельзя|никогда|запрещено|без"
+    r"|(?:nigdy\s+)?nie|nigdy|bez|odmawiaj?|nikdy|nesmíš|nesmí|ná|(?:никогда\s+)?не|нельзя|никогда|запрещено|без"
     r"|откажись|отказывайся|(?:ніколи\s+)?не|ніколи|заборонено"
     # Türkçe, Bahasa, tiếng Việt, عربي, فارسی, עברית, हिन्दी
     r"|asla|sakın|jangan(?:\s+pernah)?|tidak|dilarang|tanpa|menolak|(?:tuyệt\s+đối\s+)?(?:không|đừng|chớ)|cấm|từ\s+chối"
-    r"|لا|لن|لم|ألا|ألّا|يمنع|ممنوع|دون|بدون|هرگز|نباید|אל|לא|אסור|בלי|मत|कभी|न|बिना|mat|kabhi|bina"
+    r"|لا|ولا|فلا|لن|لم|ألا|ألّا|يمنع|ممنوع|دون|بدون|هرگز|نباید|אל|ואל|לא|ולא|אסור|בלי|मत|कभी|न|बिना|mat|kabhi|bina"
 )
 _POLARITY_SHIFTERS = (
     r"fail(?:s|ed)?|hesitat(?:e|es|ing)|forget|neglect|omit|resist|afraid|reluctant|stop|quit|cease|shy\s+away|zögere|zögern|vergiss"
@@ -65,6 +65,7 @@ NEGATION_GAP = rf"{_WORD_START}(?:{_NEGATION_GAPS})[\s'\"*_`“«]*\z"
 NEGATED_INSIDE = (
     r"\A\S+\s+(?:\S+\s+){0,6}?(?:niemals|keinesfalls|auf\s+keinen\s+fall|unter\s+keinen\s+umständen|jamais|nooit|onder\s+geen|aldrig"
     r"|nunca|jam[aá]s|nigdy|никогда|ніколи|asla|under\s+no\s+circumstances?)\s"
+    r"|\A(?:\S+\s+){1,14}?(?:pero|mas|ma|mais|aber|maar|men)\s+(?:no|não|non|nicht|kein[a-z]*|niet|geen|inte|ikke)\s"
 )
 REFUSED_INSIDE = (
     r"refus|verweiger|ablehn|ablehnst|rechaz|niega|niegu|recus|rifiut|отказ|відмов|odm[aó]w|reddet|weiger|nein\b|non\b"
@@ -72,7 +73,7 @@ REFUSED_INSIDE = (
 NEGATED_AFTER = (
     r"\A[\s」』”\"']{0,2}[ぁ-ん]{0,5}(?:ないで|ないこと|ない(?:よう|ため)|てはいけ|てはなら|べきではな|禁止|ません|せず)"
     r"|\A[\s”\"']{0,2}(?:하|해|를|을|하게)?\s?(?:지\s?(?:마|말|않|못)|면\s?안|서는\s?안|금지)"
-    r"|\A\s?(?:mat\b|nahi\b|मत|नहीं|न\s)"
+    r"|\A\s?(?:mat\b|nahi\b|मत|नहीं|न\s)|\A\s*(?:نگیر|نکن|نشو|مکن|نہ\s|مت\s)"
 )
 TRANSLITERATED_NEGATED_AFTER = NEGATED_AFTER + _AFTER_LATIN
 NEGATED_LIST = (
@@ -131,6 +132,10 @@ DESCRIBED = (
     ),
     r"\b(?:was|were|am|been|being|got|are)\s+(?:told|asked|ordered|instructed|advised|supposed)\s+to\s+\z",
     r"\b(?:types?|typed|writes?|wrote|posts?|posted|reads|says|said|yells|shouts?|shouted)\s*,\s*\z",
+    # What is done, in Romance languages ("se elimina ..."), and what is asked for if somebody asks
+    r"(?:\A|[.!?;:,\n•*-]|\b(?:no|ya|que|donde|as[ií]|tambi[eé]n|y|si|cuando|não|já|onde|também|quando|non|che|dove|anche))\s*se\s+(?:(?:me|te|le|les|lhe|lhes|nos)\s+)?\z",
+    r"\b(?:если|якщо|коли|когда)\s+[^.!?\n:]*(?:просьб|прохан|требован|вимог|попытк|спроб)[^.!?\n:,]*\z",
+    rf"\b(?:pedidos?|solicitudes|tentativas?|intentos?)\s+(?:para|de)\s+(?:que\s+)?{_WITHIN_CLAUSE}*\z",
     # Attackers and attacks by name in other languages
     (
         r"(?:angreifer|angriff|attaquant|attaque|atacante|ataque|attaccant|attacco|attacchi|aanvaller|aanval|angripare|napastni"
@@ -139,13 +144,17 @@ DESCRIBED = (
     ),
     # If a user asks you to, in other languages
     r"\b(?:wenn|falls|sobald)\s+[^.!?\n:,]*(?:bittet|fragt|auffordert|verlangt|versucht|will|möchte)[^.!?\n:]*\z",
-    rf"\b(?:si|se|als|jeśli|если|якщо|nếu|jika|kalau)\s+[^.!?\n:,]*(?:demande{LETTER}*|pide{LETTER}*|pid[ae]n?|pede{LETTER}*|peça{LETTER}*|chiede{LETTER}*|vraagt|prosi|poprosi|просит|попросит|yêu\s+cầu|meminta)\s*(?:de|d'|que|à|a|di|om|aby)?\s*\z",
+    rf"\b(?:si|se|als|jeśli|если|якщо|nếu|jika|kalau)\s+[^.!?\n:,]*(?:demande{LETTER}*|pide{LETTER}*|pid[ae]n?|pede{LETTER}*|peça{LETTER}*|chiede{LETTER}*|chied(?:a|ono)|invit{LETTER}+|ordin{LETTER}+|dice|vraagt|prosi|poprosi|просит|попросит|yêu\s+cầu|meminta)\s*(?:de|d'|que|à|a|di|om|aby)?\s*\z",
 )
+SUPERSEDES = r"(?:\A|\s)(?:et|e|y|und|en|og|och|i|и)\s+(?:remplace|sostituisce|su(?:b)?stituye|substitui|ersetzt|vervangt|erstatter|ersätter|zastępuje|заменяет)(?:[^a-z\x{c0}-\x{1fff}]|\z)"
+"""What a document does to earlier ones: "annule et remplace", with `SUPERSEDING` before it."""
+SUPERSEDING = rf"\b(?:pr[eé]sent|versi[oó]n|note|nota|document|istruzion|instruc|circula|circola|consigne|fassung|weisung|ausgabe|edi[cz]i|r[eé]visi|instrukcj|wytyczn|инструкци|редакци|приказ){LETTER}*{_WITHIN_CLAUSE}*\z"
 FRAMES = (
     rf"\b(?:attack|inject|jailbreak|malicious|adversar|exploit|phish|scam|payload){LETTER}*"
     r"|\b(?:such\s+as|e\.g\.|i\.e\.|for\s+(?:example|instance)|(?:phrases?|prompts?|things?|wordings?|sentences?|texts?|lines?|messages?|requests?|words|inputs?|tricks?|commands?|orders?|questions?|something|anything)\s+(?:like|such|saying|that\s+says?|containing|as))\b"
     rf"|\b(?:patterns?|regex{LETTER}*|keywords?|detect{LETTER}*|block(?:s|ed|ing|list)|deny\s?list|filter{LETTER}*|flag(?:s|ged)|refus{LETTER}+|reject{LETTER}*|classif{LETTER}*|assert{LETTER}*|test_?cases?|fixtures?|trigger\s+words?|red\s+team{LETTER}*|banned|forbidden|suspicious|poisoned|harmless)\b"
     r"|(?:\A|[\s(\"'#*_>-])examples?\b"
+    r"|\bchat\s?ml\b|\b(?:chat|prompt)[\s_-]?(?:templates?|formats?)\b|\bspecial[\s_-]tokens?\b|\btokeni[sz](?:ers?|ation)\b|\badd_generation_prompt\b|\bfine-?tun(?:e|ed|ing)\b|\binstruct(?:ion)?[\s-](?:formats?|datasets?|tuning|tuned)\b"
     r"|\b(?:users?|people|someone|somebody|anyone|customers?|visitors?)\s+(?:(?:may|might|could|can|will|would|who|often|sometimes|try\s+to)\s+){0,2}(?:say|says|ask|asks|write|writes|type|types|wrote|typed|said|asked)\s*[:,]?\s*\z"
     r"|\b(?:known|referred)\s+(?:as|to)|\b(?:so-called|what\s+does|what\s+happens\s+(?:if|when)|why\s+(?:do|does|did|would)|how\s+(?:do|does|would|should|can)\s+(?:i|we|one|you)\s+(?:defend|protect|stop|prevent|detect|test)|explain\s+(?:why|how|what)|heard\s+of)\b"
     rf"|\b(?:angriff{LETTER}*|beispiel{LETTER}*|z\.\s?b\.|etwa|sätze\s+wie|phrasen|schadtext{LETTER}*|eingeschleust{LETTER}*|bedeutet|erkenn{LETTER}*|blockier{LETTER}*)"
@@ -155,7 +164,16 @@ FRAMES = (
     rf"|\b(?:przykład{LETTER}*|atak{LETTER}*|np\.|příklad{LETTER}*|útok{LETTER}*|exempel|angrepp|eksempel|angreb)"
     r"|например|атак|пример|инъекци|фраз|означает|наприклад|приклад|örne[kğ]|saldırı|mesela|ne\s+demek"
     r"|ví\s+dụ|tấn\s+công|chẳng\s+hạn|câu\s+như|nghĩa\s+là|contoh|serangan|misalnya|مثال|أمثلة|مثل|هجوم|هجمات|حقن|عبارة|عبارات|حمله|דוגמ|התקפ|משפט"
-    r"|例如|比如|诸如|攻击|攻擊|注入|越狱|示例|例子|样本|检测|拦截|黑名单|什么意思|例えば|攻撃|インジェクション|などの|といった|という文|例：|예를\s?들|공격|인젝션|예시|같은\s?(?:문장|문구|말)|라는\s?(?:문장|문구|말)|उदाहरण|हमल|जैसे|ตัวอย่าง|โจมตี|เช่น"
+    rf"|\b(?:manipul{LETTER}+|atac{LETTER}*|támad{LETTER}*|napad{LETTER}*|hyökk{LETTER}*|exempl{LETTER}*|például|példa|prim(?:j?er|jer){LETTER}*|esimerk{LETTER}*|shembull{LETTER}*|fjali|sulm{LETTER}*)"
+    # Who typed it, what a test expects of it, and questions about the wording
+    rf"|\b(?:users?|customers?|visitors?|pupils?|players?|someone|somebody)\s+(?:{LETTER}+\s+){{0,2}}?(?:pasted|typed|entered|sent|submitted|wrote)\b"
+    rf"|\b(?:(?:be)?nutzer|anwender|kunde|utilisateur|client|usuari[oa]|cliente|visit(?:ante|atore|eur|ador)|besucher|bezoeker|utente|utilizador|gebruiker|klant|användare|kund|bruker|użytkownik|klient|uživatel|utilizator|felhasználó|käyttäjä|korisnik|uporabnik|kullanıcı|pengguna){LETTER}*\s+(?:{LETTER}+\s+){{0,3}}?(?:schr|tipp|gibt|gab|écri|tape|saisi|escrib|escrev|digit|scriv|scrit|typ|skri|skre|pis|napis|napíš|píš|wpis|scri|ír|beír|kirj|upi|vpi|vnes|une|yaz|gir|men(?:ulis|getik))"
+    rf"|\b(?:erwartet|attendue?|esperad[oa]|atteso|verwacht|förväntat|forventet|oczekiwan|očekávan|așteptat|elvárt|odotettu|očekivan|pričakovan|beklenen|diharapkan){LETTER}*"
+    rf"|\b(?:extraktion|extracci[oó]n|extração|estrazione|unsichtbar{LETTER}*|invisible|invisibile|onzichtbaar)\b"
+    r"|\b(?:difference\s+between|how\s+do\s+you\s+(?:say|spell)|unterschied\s+zwischen|wie\s+schreibt\s+man|comment\s+(?:dit|écrit)-on|c[oó]mo\s+se\s+(?:dice|escribe)|come\s+si\s+(?:dice|scrive)|forskjellen|skillnaden|forskellen|verschil\s+tussen)\b|как\s+правильно|як\s+правильно"
+    r"|(?:пользовател|користувач|клиент|клієнт)[а-яіїєґ]*\s+(?:[а-яіїєґ]+\s+)?(?:пиш|напис|ввод|ввел|ввёл|ввів|набира|вводит)|ожидаем|очікуван|người\s+dùng\s+(?:đã\s+)?(?:nhập|gõ|viết|gửi)|mong\s+đợi|المستخدم|المتوقع|کاربر|המשתמש|צפוי"
+    r"|用[户戶](?:[^。！？\n]{0,6})(?:输入|輸入|发送|發送|写道|寫道|说|說)|预期|ユーザー[がは]?[^。\n]{0,8}(?:入力|書)|期待(?:結果|値|される)|사용자[가는]?\s?[^.\n]{0,8}(?:입력|썼|쓴|보낸)|예상\s?결과|기대\s?결과|यूज़र|उपयोगकर्ता|अपेक्षित|ผู้ใช้(?:พิมพ์|เขียน|ส่ง)"
+    r"|例如|比如|诸如|攻击|攻擊|注入|越狱|示例|例子|样本|检测|拦截|黑名单|什么意思|例えば|攻撃|インジェクション|などの|といった|という文|例：|예를\s?들|공격|인젝션|예시|같은\s?(?:문장|문구|말)|라는\s?(?:문장|문구|말)|라는\s?(?:한마디|요청|질문|입력|지시)|라고\s?(?:적|쓰|쓴|썼|써\s?있|보내|보낸|입력)|と(?:書かれ|書いてあ|入力(?:され|した|する)|送られ)|उदाहरण|हमल|जैसे|ตัวอย่าง|โจมตี|เช่น"
 )
 _OBEY_VERBS = (
     rf"follow|obey|execute|perform|carry\s+out|comply\s+with|act\s+(?:on|upon|according)|do\s+(?:as|what|exactly|this|the)|apply|heed|adhere|complete|fulfil{LETTER}*"
@@ -212,10 +230,14 @@ SLIP = (
 """Why people take their words back."""
 CANCELLED_OBJECT = r"instru|istruz|instruc|\b(?:directions?|directives?|orders?|guid\w+|messages?|rules?)\b|anweisung|vorgab|consignes|directives|[oó]rden|indicac|indicaz|instruções|ordens|regel|polec|wytyczn|инструк|указан|talimat|hướng|instruksi|تعليمات"
 """The object of such a cancellation, required by the two above."""
-SECOND_PERSON = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|tes|vos|tus|tu|seus|suas|teus|tuas|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
+SECOND_PERSON = r"\b(?:your|ur|you|du|dir|vous|você|deine?[rnms]?|eure|ihre|ton|tes|vos|tus|tu|seus|suas|teus|tuas|tuo|tua|tuoi|tue|jouw|je|dina|dine|twoje|твои|твої|kendi|bạn|anda)\b"
 """Names the owner of the orders: those of the model are not a thing in the world."""
-HOW_TO = r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z"
-"""A question how something is done is not an order, unless it is about the model's own (`SECOND_PERSON`)."""
+HOW_TO = (
+    r"\bhow\s+(?:(?:do|can|could|should|would|might|does)\s+(?:i|we|one|someone|developers|a\s+developer)|to)\s+(?:[a-z]+ly\s+)?\z"
+    r"|(?:\A|[.!?;:\n])\s*(?:(?:in\s+order|so\s+as)\s+to|pour(?:\s+faire)?|para(?:\s+(?:hacer|fazer))?|per(?:\s+fare?)?)\s+\z"
+)
+"""How something is done, as a question or as an aim, is not an order, unless it is about the model's own
+(`SECOND_PERSON`)."""
 CANCEL_VERB = r"ignor|disregard|forget|overrid|overlook|discard|cancel|\bdrop|vergiss|vergess|verges|missacht|negeer|vergeet|oubli|annul|olvid|omiso|esque|desconsider|dimentic|zapom|игнор|забуд|отмен|unut|yok\s+say|bỏ\s+qua|abaikan|lupakan|تجاهل|glem|glöm|bortse|忘记|忘掉|忽略|无视|忘れ|無視"
 """The verbs of a cancellation."""
 REPLACEMENT_ORDER = r"\A\W{0,3}(?:and|instead|then|but)\W+(?:[a-z]+\W+){0,2}?(?:say|respond|reply|print|output|reveal|tell|repeat|show|write|answer|follow|act|pretend|obey|execute|send)\b"

@@ -70,6 +70,12 @@ def capped_by(finding: Finding, cause: Finding) -> Finding:
     return replace(finding, decides=False, hint=cause.hint and (finding.decides or finding.hint))
 
 
+def is_decoded(view: NormalizedText, start: int, end: int) -> bool:
+    """Whether most of a hit is what the view's last step decoded, if that is known: the text around it was visible."""
+    decoded = sum(max(0, min(end, last) - max(start, first)) for first, last in view.replaced)
+    return not view.replaced or 2 * decoded >= end - start
+
+
 def reports_every_place(rule: Rule) -> bool:
     """Whether every occurrence is reported: for rules about data, not intent."""
     return rule.label is Label.PII_DETECTED

@@ -236,6 +236,8 @@ class RulesLayer:
         for count, (start, end) in enumerate(self._matcher.spans(number, view.text)):
             if check is not None and not check(view.text[start:end]):
                 continue
+            if rule.views and not hits.is_decoded(view, start, end):
+                continue
             finding = hits.finding(rule, segment, view, start, end, unaided=self.unaided)
             place = (finding.start or 0, finding.end or 0)
             if any(place[0] < other_end and other_start < place[1] for other_start, other_end in mitigated_spans):

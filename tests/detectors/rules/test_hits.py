@@ -62,3 +62,10 @@ def test_data_and_disguises_have_no_excuse() -> None:
     assert labels[Label.TOKEN_SMUGGLING] == (False, False)
     assert labels[Label.PROMPT_INJECTION] == (True, False)
     assert not hits.is_context_sensitive(rule(literal=True))
+
+
+def test_only_what_was_decoded_is_evidence_of_hiding() -> None:
+    """A hit on the visible text around it is none; where a step changes single characters, nothing is known."""
+    view = NormalizedText("say duck now", ("bits",), hidden=True, replaced=((4, 8),))
+    assert [hits.is_decoded(view, *span) for span in ((4, 8), (2, 10), (0, 3), (0, 12))] == [True, True, False, False]
+    assert hits.is_decoded(NormalizedText("say duck now"), 0, 3)
