@@ -94,6 +94,8 @@ def _is_surrogate(letter: str) -> bool:
     return 0xD800 <= ord(letter) < 0xE000
 
 
+_BREAK_POINTS = re.compile("\u00ad|(?:(?<=\\s)|\\A)[\u200b\u2060\ufeff]+|[\u200b\u2060\ufeff]+(?=\\s|\\Z)")
+_SPACES = dict.fromkeys((0xA0, 0x1680, *range(0x2000, 0x200B), 0x202F, 0x205F, 0x3000), " ")
 _VISIBLE_TABLE, _FOLD_TABLE = _LazyTable(_visible_form), _LazyTable(_folded_form)
 
 
@@ -101,6 +103,12 @@ def strip_invisible(text: str) -> str:
     """The text without invisible characters, and with compatibility forms as plain letters."""
     has_invisible = _has_control(text) if text.isascii() else _INVISIBLE.search(text)
     return text.translate(_VISIBLE_TABLE) if has_invisible else text
+
+
+def is_typeset(text: str) -> bool:
+    """Whether all that is invisible in it is typography: soft hyphens, spaces of any width, break points at spaces."""
+    plain = _BREAK_POINTS.sub("", text).translate(_SPACES)
+    return strip_invisible(plain) == plain
 
 
 def fold(text: str) -> str:

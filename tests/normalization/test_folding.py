@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.normalization.folding import fold, foldings
+from sidecar.normalization.folding import fold, foldings, is_typeset
 from sidecar.normalization.normalized_text import NormalizedText
 
 
@@ -64,3 +64,15 @@ def test_a_table_that_a_client_fills_stays_bounded() -> None:
     """The tables stay bounded over all code points."""
     text = "".join(chr(code) for code in range(0xA0, 0x20000) if not 0xD800 <= code < 0xE000)
     assert all(len(view.text) <= 20 * len(text) for view in foldings(NormalizedText(text)))
+
+
+def test_typography_is_no_disguise() -> None:
+    """Soft hyphens, wide and narrow spaces and break points at white space are; characters inside words are not."""
+    typeset = (
+        "al\u00adle An\u00adwei\u00adsun\u00adgen",
+        "50\u202f% ou\u00a0plus\u3000!",
+        "one \u200btwo\ufeff",
+        "plain, čáry",
+    )
+    assert all(map(is_typeset, typeset))
+    assert not any(map(is_typeset, ("ig\u200bnore", "𝐢𝐠𝐧𝐨𝐫𝐞", "ｉｇｎｏｒｅ", "\u202eignore", "ig\u00adno\u2060re")))

@@ -31,6 +31,7 @@ from sidecar.detectors.rules.prompt_overlap import Overlap, overlap
 from sidecar.detectors.rules.validators import CHECKS
 from sidecar.errors import LayerError, PolicyError
 from sidecar.normalization import OVERFLOW, STEPS, NormalizedText, encodable, is_plain, normalizations
+from sidecar.normalization.folding import is_typeset
 from sidecar.policy import Policy, Rule
 from sidecar.types import Finding, Label, LayerName, LayerReport, ScanRequest, Segment, SegmentReport, Source
 from sidecar.util.bulkhead import Bulkhead
@@ -257,6 +258,8 @@ class RulesLayer:
     ) -> Iterator[Finding]:
         """The rules about hiding, if the finding is serious and was hidden in their way."""
         if cause.score < SMUGGLING_SCORE or cause.label in (Label.PII_DETECTED, Label.TOKEN_SMUGGLING):
+            return
+        if view.path == ("unhidden",) and is_typeset(segment.text[cause.start : cause.end]):
             return
         if cause.fallback:
             cause = replace(cause, decides=True)  # the disguise is the evidence that the words alone are not

@@ -47,6 +47,7 @@ _NOT_A_STREET = re2.compile(
     r"(?:[a-z]{0,6})?\b"
 )
 _NUMBERS = re2.compile(r"\d+")
+_JSON_ESCAPE = re2.compile(r"\\u[0-9a-fA-F]{4}")
 
 
 def _luhn(text: str) -> bool:
@@ -214,6 +215,12 @@ CODES = [
     "my.nric",
 ]
 
+
+def _unescaped(text: str) -> bool:
+    """Whether it has no JSON escapes, in which letters and digits alternate as in leetspeak."""
+    return not _JSON_ESCAPE.search(text)
+
+
 CHECKS: dict[str, Check] = {
     "luhn": _luhn,
     "card": _card,
@@ -230,6 +237,7 @@ CHECKS: dict[str, Check] = {
     "phone_north_american": north_american,
     "phone_national": national,
     "phone_spoken_of": after_call_word,
+    "unescaped": _unescaped,
     "us.ssn": _us_ssn,
     **{name: _number(name) for name in NUMBERS},
     **{name: _code(name) for name in CODES},
