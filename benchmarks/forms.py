@@ -4,7 +4,7 @@
 
 The same texts (`benchmarks/blind`) are scanned as they stand and in each form: JSON with ASCII escapes, files of an API
 in base64, mails in base64 and quoted-printable, HTML, decomposed accents, soft hyphens, special spaces, wrapped lines,
-logs, CSV, diffs, subtitles, comments, queries of addresses. None of them is a disguise, so a form should change nothing.
+logs, CSV, diffs, subtitles, comments, queries of addresses. None of them is a disguise: a form should change nothing.
 """
 
 from __future__ import annotations

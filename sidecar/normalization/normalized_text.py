@@ -25,6 +25,9 @@ BLOCK, BLOCK_OVERLAP = 512, 32
 ELISION = " …\n… "
 """Stands for text that a view leaves out: never the beginning of a line."""
 
+TRANSPORTS = frozenset({"base64", "entities", "escapes", "quoted"})
+"""Steps that undo what mails, web pages, JSON and interfaces do to any text: using them hides nothing."""
+
 Span = tuple[int, int]
 
 
@@ -52,6 +55,11 @@ class NormalizedText:
         """The names by which rules select it: its steps, and one of `raw`, `folded`, `hidden`."""
         kind = "hidden" if self.hidden else "folded" if self.path else "raw"
         return frozenset((*self.path, kind))
+
+    @property
+    def is_disguise(self) -> bool:
+        """Whether it shows what was hidden on purpose, not only encoded for transport."""
+        return self.hidden and not TRANSPORTS.issuperset(self.path)
 
     def locate(self, start: int, end: int) -> Span:
         """Where `text[start:end]` lies in the original: the smallest span known to contain it."""

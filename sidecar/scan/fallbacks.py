@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from sidecar.normalization.normalized_text import TRANSPORTS
 from sidecar.scan.aggregation import Aggregate, ScanRun
 from sidecar.types import Finding, LayerReport, Segment, SegmentReport
 
@@ -88,7 +89,7 @@ def _without_repetitions(report: SegmentReport, segment: Segment, segments: Sequ
 def _is_filled(report: SegmentReport, text: str) -> bool:
     """Whether `fallback` findings cover nearly the whole text."""
     covered = end = 0
-    spans = [(f.start, f.end) for f in report.findings if f.fallback and f.hint]
+    spans = [(f.start, f.end) for f in report.findings if f.fallback and f.hint and f.view not in TRANSPORTS]
     for start, stop in sorted((start, stop) for start, stop in spans if start is not None and stop is not None):
         covered += max(0, stop - max(start, end))
         end = max(end, stop)

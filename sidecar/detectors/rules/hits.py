@@ -34,7 +34,7 @@ def finding_at(
     unaided: bool = True,
 ) -> Finding:
     """The finding at a place of the segment; the rule's status says how it counts. What was hidden is no mention."""
-    status = effective_status(rule, unaided=unaided or view.hidden)
+    status = effective_status(rule, unaided=unaided or view.is_disguise)
     decides, hint = status == "block", status == "hint"
     fallback = rule.status == "fallback" and hint
     place = (segment.path_at(start), start, end, view.name)

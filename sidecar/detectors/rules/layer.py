@@ -261,7 +261,7 @@ class RulesLayer:
             return
         if view.path == ("unhidden",) and is_typeset(segment.text[cause.start : cause.end]):
             return
-        if cause.fallback:
+        if cause.fallback and (view.is_disguise or not view.hidden):
             cause = replace(cause, decides=True)  # the disguise is the evidence that the words alone are not
         for rule in self._smuggling_rules:
             if rule.id not in reported and view.kinds.intersection(rule.hidden_in) and segment.channel in rule.channels:

@@ -121,10 +121,10 @@ class SemanticLayer:
         return SegmentReport(score, findings, complete, tuple(self._suspicious(segment, windows)))
 
     def _suspicious(self, segment: Segment, windows: Sequence[ScoredWindow]) -> Iterator[tuple[int, int, float]]:
-        """The windows of the visible text that are not harmless."""
+        """The windows that are not harmless, of the text and of what was encoded in it."""
         for window in windows:
             probability = self._batcher.probability(window, channel_of(segment))
-            if probability >= MIN_SUSPICIOUS_SCORE and not window.source.view.hidden:
+            if probability >= MIN_SUSPICIOUS_SCORE:
                 yield *window.source.locate(window.start, window.end), probability
 
     def _worst(self, windows: Sequence[ScoredWindow]) -> list[ScoredWindow]:

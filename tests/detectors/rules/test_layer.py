@@ -137,11 +137,13 @@ async def test_a_fallback_blocks_only_where_no_model_scores_the_text(unaided: bo
     assert report.score == score
 
 
-async def test_a_fallback_that_was_encoded_blocks() -> None:
-    """Beside the model, too: nobody encodes a mention."""
-    report = await scan(base64.b64encode(b"banana " * 4).decode(), layer=layer_with(unaided=False, status="fallback"))
-    assert report.findings
-    assert all(finding.decides for finding in report.findings)
+async def test_a_fallback_that_was_disguised_blocks() -> None:
+    """Beside the model, too: nobody writes a mention in hexadecimal. Base64 is how mails carry any text."""
+    layer = layer_with(unaided=False, status="fallback")
+    for text, decides in ((b"banana " * 4).hex(), True), (base64.b64encode(b"banana " * 4).decode(), False):
+        findings = (await scan(text, layer=layer)).findings
+        assert findings
+        assert {(finding.decides, finding.fallback) for finding in findings} == {(decides, not decides)}
 
 
 async def test_a_disguised_fallback_is_smuggling() -> None:
