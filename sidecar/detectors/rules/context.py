@@ -54,6 +54,7 @@ _ADDRESSES_MODEL = _pattern(
     r"\b(?:previous|prior|above|earlier|all|your|you|my|me|override|instructions?|assistants?|agents?|ai|bots?|models?|llms?)\b"
 )
 _FUNCTION_CALL = _pattern(r"\A[a-z_]+\([a-z_]")
+_OPTION = _pattern(r"(?:\A|[\s\[(`'\"|])--\z")
 _LETTERS = _pattern(r"[a-z]{3}")
 _FENCE = _pattern(r"(?m)^[ \t>]{0,8}```")
 _NEGATION = _pattern(words.NEGATION)
@@ -146,7 +147,7 @@ def _is_negated(before: str, hit: str, after: str, in_latin: bool) -> bool:
 
 def _is_option(before: str, hit: str) -> bool:
     """Whether the hit is the name of an option of a command."""
-    return before.endswith("--") and not any(map(str.isspace, hit))
+    return bool(_OPTION.search(before)) and not any(map(str.isspace, hit))
 
 
 def _is_how_to_question(before: str, hit: str) -> bool:
