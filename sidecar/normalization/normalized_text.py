@@ -58,8 +58,8 @@ class NormalizedText:
 
     @property
     def is_disguise(self) -> bool:
-        """Whether it shows what was hidden on purpose, not only encoded for transport."""
-        return self.hidden and not TRANSPORTS.issuperset(self.path)
+        """Whether it shows what was hidden on purpose, not only encoded for transport, once."""
+        return self.hidden and self.name not in TRANSPORTS
 
     def locate(self, start: int, end: int) -> Span:
         """Where `text[start:end]` lies in the original: the smallest span known to contain it."""

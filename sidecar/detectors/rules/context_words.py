@@ -65,7 +65,7 @@ NEGATION_GAP = rf"{_WORD_START}(?:{_NEGATION_GAPS})[\s'\"*_`“«]*\z"
 NEGATED_INSIDE = (
     r"\A\S+\s+(?:\S+\s+){0,6}?(?:niemals|keinesfalls|auf\s+keinen\s+fall|unter\s+keinen\s+umständen|jamais|nooit|onder\s+geen|aldrig"
     r"|nunca|jam[aá]s|nigdy|никогда|ніколи|asla|under\s+no\s+circumstances?)\s"
-    r"|\A(?:\S+\s+){1,14}?(?:pero|mas|ma|mais|aber|maar|men)\s+(?:no|não|non|nicht|kein[a-z]*|niet|geen|inte|ikke)\s"
+    r"|\A(?:\S+\s+){1,14}?(?:pero|mas|ma)\s+(?:no|não|non)\s+(?:eres|soy|és|é|sei|sou)\s"
 )
 REFUSED_INSIDE = (
     r"refus|verweiger|ablehn|ablehnst|rechaz|niega|niegu|recus|rifiut|отказ|відмов|odm[aó]w|reddet|weiger|nein\b|non\b"
@@ -135,7 +135,7 @@ DESCRIBED = (
     # What is done, in Romance languages ("se elimina ..."), and what is asked for if somebody asks
     r"(?:\A|[.!?;:,\n•*-]|\b(?:no|ya|que|donde|as[ií]|tambi[eé]n|y|si|cuando|não|já|onde|também|quando|non|che|dove|anche))\s*se\s+(?:(?:me|te|le|les|lhe|lhes|nos)\s+)?\z",
     r"\b(?:если|якщо|коли|когда)\s+[^.!?\n:]*(?:просьб|прохан|требован|вимог|попытк|спроб)[^.!?\n:,]*\z",
-    rf"\b(?:pedidos?|solicitudes|tentativas?|intentos?)\s+(?:para|de)\s+(?:que\s+)?{_WITHIN_CLAUSE}*\z",
+    rf"\b(?:pedidos|solicitudes|tentativas?|intentos?)\s+(?:para|de)\s+(?:que\s+)?{_WITHIN_CLAUSE}*\z",
     # Attackers and attacks by name in other languages
     (
         r"(?:angreifer|angriff|attaquant|attaque|atacante|ataque|attaccant|attacco|attacchi|aanvaller|aanval|angripare|napastni"
@@ -171,8 +171,8 @@ FRAMES = (
     rf"|\b(?:erwartet|attendue?|esperad[oa]|atteso|verwacht|förväntat|forventet|oczekiwan|očekávan|așteptat|elvárt|odotettu|očekivan|pričakovan|beklenen|diharapkan){LETTER}*"
     rf"|\b(?:extraktion|extracci[oó]n|extração|estrazione|unsichtbar{LETTER}*|invisible|invisibile|onzichtbaar)\b"
     r"|\b(?:difference\s+between|how\s+do\s+you\s+(?:say|spell)|unterschied\s+zwischen|wie\s+schreibt\s+man|comment\s+(?:dit|écrit)-on|c[oó]mo\s+se\s+(?:dice|escribe)|come\s+si\s+(?:dice|scrive)|forskjellen|skillnaden|forskellen|verschil\s+tussen)\b|как\s+правильно|як\s+правильно"
-    r"|(?:пользовател|користувач|клиент|клієнт)[а-яіїєґ]*\s+(?:[а-яіїєґ]+\s+)?(?:пиш|напис|ввод|ввел|ввёл|ввів|набира|вводит)|ожидаем|очікуван|người\s+dùng\s+(?:đã\s+)?(?:nhập|gõ|viết|gửi)|mong\s+đợi|المستخدم|المتوقع|کاربر|המשתמש|צפוי"
-    r"|用[户戶](?:[^。！？\n]{0,6})(?:输入|輸入|发送|發送|写道|寫道|说|說)|预期|ユーザー[がは]?[^。\n]{0,8}(?:入力|書)|期待(?:結果|値|される)|사용자[가는]?\s?[^.\n]{0,8}(?:입력|썼|쓴|보낸)|예상\s?결과|기대\s?결과|यूज़र|उपयोगकर्ता|अपेक्षित|ผู้ใช้(?:พิมพ์|เขียน|ส่ง)"
+    r"|(?:пользовател|користувач|клиент|клієнт)[а-яіїєґ]*\s+(?:[а-яіїєґ]+\s+)?(?:пиш|напис|ввод|ввел|ввёл|ввів|набира|вводит)|ожидаем|очікуван|người\s+dùng\s+(?:đã\s+)?(?:nhập|gõ|viết|gửi)|mong\s+đợi|(?:كتب|يكتب|أرسل|يرسل|أدخل|يدخل)\s+المستخدم|المستخدم\s+(?:كتب|يكتب|أرسل|يرسل|أدخل|يدخل)|المتوقع|کاربر\s+(?:[^.!؟\n]{0,20})?(?:نوشت|می.?نویسد|فرستاد|وارد)|המשתמש\s+(?:כותב|כתב|הקליד|שלח)|צפוי"
+    r"|用[户戶](?:[^。！？\n]{0,6})(?:输入|輸入|发送|發送|写道|寫道|说|說)|预期|ユーザー[がは]?[^。\n]{0,8}(?:入力|書)|期待(?:結果|値|される)|사용자[가는]?\s?[^.\n]{0,8}(?:입력|썼|쓴|보낸)|예상\s?결과|기대\s?결과|(?:यूज़र|उपयोगकर्ता)[^।!?\n]{0,20}(?:लिख|टाइप|भेज)|अपेक्षित|ผู้ใช้(?:พิมพ์|เขียน|ส่ง)"
     r"|例如|比如|诸如|攻击|攻擊|注入|越狱|示例|例子|样本|检测|拦截|黑名单|什么意思|例えば|攻撃|インジェクション|などの|といった|という文|例：|예를\s?들|공격|인젝션|예시|같은\s?(?:문장|문구|말)|라는\s?(?:문장|문구|말)|라는\s?(?:한마디|요청|질문|입력|지시)|라고\s?(?:적|쓰|쓴|썼|써\s?있|보내|보낸|입력)|と(?:書かれ|書いてあ|入力(?:され|した|する)|送られ)|उदाहरण|हमल|जैसे|ตัวอย่าง|โจมตี|เช่น"
 )
 _OBEY_VERBS = (

@@ -140,7 +140,9 @@ async def test_a_fallback_blocks_only_where_no_model_scores_the_text(unaided: bo
 async def test_a_fallback_that_was_disguised_blocks() -> None:
     """Beside the model, too: nobody writes a mention in hexadecimal. Base64 is how mails carry any text."""
     layer = layer_with(unaided=False, status="fallback")
-    for text, decides in ((b"banana " * 4).hex(), True), (base64.b64encode(b"banana " * 4).decode(), False):
+    once = base64.b64encode(b"banana " * 4)
+    twice = base64.b64encode(once)
+    for text, decides in ((b"banana " * 4).hex(), True), (once.decode(), False), (twice.decode(), True):
         findings = (await scan(text, layer=layer)).findings
         assert findings
         assert {(finding.decides, finding.fallback) for finding in findings} == {(decides, not decides)}
